@@ -224,13 +224,14 @@ func (t *tail) show(records []*tooldv1.DecisionRecord) error {
 	return nil
 }
 
+// auditColumns are wide enough for most, so that tables of one -f line up.
 var auditColumns = []term.Column{
 	{Title: "TIME"},
 	{Title: "VERDICT"},
-	{Title: "TOOL", Max: 20},
-	{Title: "CLASS", Drop: 3},
-	{Title: "BY", Max: 24, Drop: 4},
-	{Title: "POLICY", Max: 32, Drop: 2},
+	{Title: "TOOL", Min: 10, Max: 20},
+	{Title: "CLASS", Min: len("SYSTEM_CHANGE"), Drop: 3},
+	{Title: "BY", Min: 10, Max: 24, Drop: 4},
+	{Title: "POLICY", Min: 24, Max: 32, Drop: 2},
 	{Title: "CALL", Drop: 5},
 	{Title: "REASON", Drop: 1},
 }

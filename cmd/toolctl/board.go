@@ -26,6 +26,7 @@ type row struct {
 	decision *tooldv1.PermissionDecision
 	waiting  *tooldv1.ApprovalRequested // set while a human is awaited
 	started  time.Time                  // when we heard of it; zero: not yet
+	running  bool                       // by GetBatch
 	result   *tooldv1.CallResult
 	seq      int64 // of the result
 }
@@ -47,7 +48,10 @@ func newBoard(spec *tooldv1.BatchSpec, calls []*tooldv1.ToolCall) *board {
 func boardOf(batch *tooldv1.Batch) *board {
 	b := &board{batchID: batch.GetBatchId(), requestID: batch.GetRequestId()}
 	for i, c := range batch.GetCalls() {
-		r := &row{id: c.GetCall().GetCallId(), tool: c.GetCall().GetTool(), decision: c.GetDecision(), result: c.GetResult()}
+		r := &row{
+			id: c.GetCall().GetCallId(), tool: c.GetCall().GetTool(), decision: c.GetDecision(), result: c.GetResult(),
+			running: c.GetState() == tooldv1.CallState_CALL_STATE_RUNNING,
+		}
 		if r.id == "" {
 			r.id = strconv.Itoa(i)
 		}
@@ -172,7 +176,7 @@ func (r *row) state() string {
 		return word(r.result.GetOutcome())
 	case r.waiting != nil:
 		return "waiting for approval"
-	case !r.started.IsZero():
+	case r.running || !r.started.IsZero():
 		return "running"
 	case r.decision.GetAllowed():
 		return "allowed"

@@ -224,7 +224,7 @@ func TestJSONHoldsTheWholeBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"batch_id": "b1"`, `"request_id": "r1"`, `"state": "COMPLETED"`, `"call_id": "2"`, `"outcome": "DENIED"`,
+		`"batch_id": "b1"`, `"request_id": "r1"`, `"state": "BATCH_STATE_COMPLETED"`, `"call_id": "2"`, `"outcome": "TOOL_OUTCOME_DENIED"`,
 		`"policy_id": "profile.ci"`, `"uri": "toold://artifacts/a1"`, `"wall_time": "1.600s"`, `\u001b[32mok`,
 	} {
 		if !strings.Contains(out.String(), want) {

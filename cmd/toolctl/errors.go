@@ -110,7 +110,9 @@ func (a *app) explainStatus(err error, st *status.Status) string {
 			wait = append(wait, fmt.Sprintf("toold asks to wait %v", d.GetRetryDelay().AsDuration()))
 		case *errdetails.BadRequest:
 			for _, v := range d.GetFieldViolations() {
-				lines = append(lines, fmt.Sprintf("%s: %s", v.GetField(), v.GetDescription()))
+				if !strings.Contains(own(st), v.GetDescription()) {
+					lines = append(lines, fmt.Sprintf("%s: %s", v.GetField(), v.GetDescription()))
+				}
 			}
 		}
 	}
@@ -121,7 +123,7 @@ func (a *app) explainStatus(err error, st *status.Status) string {
 	}
 	fmt.Fprintf(&b, "%s (%s)", own(st), codeWord(st.Code(), info.GetReason()))
 	for _, k := range sortedKeys(info.GetMetadata()) {
-		if k != "accepted" {
+		if k != "accepted" && !strings.Contains(own(st), info.GetMetadata()[k]) {
 			lines = append(lines, fmt.Sprintf("%s: %s", strings.ReplaceAll(k, "_", " "), info.GetMetadata()[k]))
 		}
 	}

@@ -38,13 +38,11 @@ type stream func(context.Context, func(*tooldv1.BatchEvent) error) (*tooldv1.Bat
 // follow shows the events of a stream and ends with the exit status of the
 // batch. Ctrl-C and --timeout leave the batch running and say how to go on.
 func (f *follower) follow(ctx context.Context, s stream) error {
-	if f.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, f.timeout)
-		defer stop()
-	}
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
+	if f.timeout > 0 { // ours alone: toold need not know when we leave
+		defer time.AfterFunc(f.timeout, func() { leave(context.DeadlineExceeded) }).Stop()
+	}
 	defer f.onInterrupt(ctx, leave)()
 
 	f.client.OnRetry = func(cause error, wait time.Duration) {

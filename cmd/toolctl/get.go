@@ -98,7 +98,7 @@ func (a *app) getCall(ctx context.Context, c *client.Client, id, call string) er
 	for _, r := range boardOf(batch).rows {
 		ids = append(ids, r.id)
 	}
-	return usage(fmt.Errorf("batch %s has no call %s; there are %s", batch.GetBatchId(), call, strings.Join(ids, ", ")))
+	return usage(fmt.Errorf("batch %s has no call %s; its calls: %s", batch.GetBatchId(), call, strings.Join(ids, ", ")))
 }
 
 // errFound ends a stream that was opened for one event.

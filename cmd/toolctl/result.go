@@ -10,19 +10,22 @@ import (
 	tooldv1 "github.com/toold/toold/proto/toold/v1"
 )
 
-// result shows how a call ended: its output on out, all else on err. With
-// streamed, the output was shown while it was made.
+// result shows how a call ended: its output on out, all else on err, further
+// blocks too. With streamed, the output was shown while it was made. The end of
+// standard error, which a failed command has as a block of its own, is shown
+// only where the output was cut and has it no more.
 func (s *screen) result(r *row, streamed bool) error {
-	outputs := append([]*tooldv1.ToolOutput{r.result.GetOutput()}, r.result.GetAttachments()...)
-	if streamed {
-		outputs = outputs[1:]
-	}
-	for _, o := range outputs {
+	if o := r.result.GetOutput(); !streamed {
 		if err := s.outputBlock(o); err != nil {
 			return fmt.Errorf("writing the output: %w", err)
 		}
+		s.rest(o)
 	}
-	for _, o := range outputs {
+	for _, o := range r.result.GetAttachments() {
+		t := o.GetText().GetText()
+		if t != "" && !streamed && !strings.Contains(r.result.GetOutput().GetText().GetText(), t) {
+			s.say("%s", strings.TrimSuffix(t, "\n"))
+		}
 		s.rest(o)
 	}
 	for _, c := range r.result.GetChanges() {
@@ -113,7 +116,9 @@ func (s *screen) problem(r *row) {
 	if e := r.result.GetError(); e != nil {
 		s.say("%s: %s/%s: %s", r.id, word(r.result.GetOutcome()), e.GetReason(), e.GetMessage())
 		for _, v := range e.GetViolations() {
-			s.say("  %s: %s", pointer(v.GetPath()), v.GetDescription())
+			if !strings.Contains(e.GetMessage(), v.GetDescription()) {
+				s.say("  %s: %s", or(v.GetPath(), "the arguments"), v.GetDescription())
+			}
 		}
 		if x := r.result.GetExit(); x != nil && x.GetCode() != 0 {
 			s.say("  %s", exitWord(x))
@@ -132,8 +137,6 @@ func (s *screen) problem(r *row) {
 		}
 	}
 }
-
-func pointer(p string) string { return or(p, "the arguments") }
 
 func after(e *tooldv1.ErrorDetail) string {
 	if e.GetRetryAfter() == nil {

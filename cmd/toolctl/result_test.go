@@ -75,6 +75,15 @@ func TestAResultIsShown(t *testing.T) {
 			wantOut: "oops\n",
 			wantErr: "c: FAILED/NON_ZERO_EXIT: the command failed\n  exit 3\n  the same call may succeed later, after 2s\n  warning: no such command\n    install it\n",
 		},
+		{
+			name: "the end of standard error is not shown twice",
+			result: &tooldv1.CallResult{
+				Outcome: tooldv1.ToolOutcome_TOOL_OUTCOME_SUCCEEDED, Output: text("out\nwarn\n"),
+				Attachments: []*tooldv1.ToolOutput{text("warn\n"), text("elsewhere\n"), large},
+			},
+			wantOut: "out\nwarn\n",
+			wantErr: "elsewhere\napplication/octet-stream, 1.0 MiB: toolctl artifact get toold://artifacts/a2 -O FILE\n",
+		},
 		{name: "an output of a kind to come is left out", result: succeeded(1, &tooldv1.ToolOutput{})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -177,7 +177,7 @@ func (v *jsonView) close() error {
 }
 
 // document is a batch that ended, as JSON: the summary, its calls with their
-// tools, decisions and results.
+// tools, decisions and results; enum values as in the API.
 type document struct {
 	BatchID   string          `json:"batch_id"`
 	RequestID string          `json:"request_id"`
@@ -199,14 +199,14 @@ type documentCall struct {
 func (b *board) document() (document, error) {
 	d := document{
 		BatchID: b.batchID, RequestID: b.requestID, Attached: b.attached,
-		State: word(b.summary.GetState()), Calls: []documentCall{},
+		State: b.summary.GetState().String(), Calls: []documentCall{},
 	}
 	var err error
 	if d.Usage, err = jsonOf(b.summary.GetUsage()); err != nil {
 		return d, err
 	}
 	for _, r := range b.rows {
-		c := documentCall{CallID: r.id, Tool: r.tool, Outcome: word(r.result.GetOutcome()), ResultSeq: r.seq}
+		c := documentCall{CallID: r.id, Tool: r.tool, Outcome: r.result.GetOutcome().String(), ResultSeq: r.seq}
 		if r.decision != nil {
 			if c.Decision, err = jsonOf(r.decision); err != nil {
 				return d, err

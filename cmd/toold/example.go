@@ -67,6 +67,7 @@ type configKey struct {
 	name  string // "callsPerBatch"
 	doc   string // of the field in the source
 	value string // the default as YAML; empty for a section
+	kind  reflect.Type
 }
 
 // walkConfig visits every key in the order of the source.
@@ -77,7 +78,7 @@ func walkConfig(v reflect.Value, visit func(configKey)) {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			name := f.Tag.Get("yaml")
-			k := configKey{path: prefix + name, name: name, doc: docs[v.Type().Name()+"."+f.Name]}
+			k := configKey{path: prefix + name, name: name, doc: docs[v.Type().Name()+"."+f.Name], kind: f.Type}
 			if f.Type.Kind() == reflect.Struct {
 				visit(k)
 				walk(v.Field(i), k.path+".")

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,10 +131,34 @@ func decode(text []byte, c *Config) error {
 	if errors.Is(err, io.EOF) { // empty, or comments only
 		return nil
 	}
-	if err != nil {
-		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if known := yaml.Error(nil); !errors.As(err, &known) {
+		return locate(text, err)
+	}
+	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+}
+
+// locate finds the value that err, which a type's own parser gave without a
+// place, is about.
+func locate(text []byte, err error) error {
+	found := err
+	walkConfig(reflect.ValueOf(defaults()), func(k configKey) {
+		path, pathErr := yaml.PathString("$." + k.path)
+		if pathErr != nil || k.kind.Kind() == reflect.Struct {
+			return
+		}
+		node, nodeErr := path.ReadNode(bytes.NewReader(text))
+		if nodeErr != nil {
+			return
+		}
+		if valueErr := yaml.NodeToValue(node, reflect.New(k.kind).Interface()); valueErr != nil && valueErr.Error() == err.Error() {
+			at := node.GetToken().Position
+			found = fmt.Errorf("[%d:%d] %s: %w", at.Line, at.Column, k.path, err)
+		}
+	})
+	return found
 }
 
 func (c *Config) readSecrets() error {

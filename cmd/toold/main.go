@@ -62,7 +62,7 @@ workspace, profile "development".`,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	addFlags(root.Flags())
-	root.AddCommand(migrateCommand(), versionCommand(), configCommand())
+	root.AddCommand(migrateCommand(), sqlCommand(), versionCommand(), configCommand())
 	return root
 }
 

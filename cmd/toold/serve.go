@@ -106,17 +106,19 @@ func (d *daemon) openData(context.Context) (err error) {
 }
 
 func chosenDataDir(c Config) (*dataDir, error) {
-	path := c.DataDir
-	var err error
-	if path == "" {
-		path, err = defaultDataDir(os.LookupEnv)
-	} else {
-		path, err = absolute(path)
-	}
+	path, err := c.dataPath()
 	if err != nil {
 		return nil, err
 	}
 	return openDataDir(path)
+}
+
+// dataPath is the data folder's absolute path.
+func (c Config) dataPath() (string, error) {
+	if c.DataDir == "" {
+		return defaultDataDir(os.LookupEnv)
+	}
+	return absolute(c.DataDir)
 }
 
 func (d *daemon) openLedger(ctx context.Context) (err error) {

@@ -99,6 +99,6 @@ func rpcLogOptions() []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),
 		logging.WithLevels(func(codes.Code) logging.Level { return logging.LevelDebug }),
-		logging.WithDisableLoggingFields(logging.ComponentFieldKey, "grpc.start_time", "grpc.request.deadline"),
+		logging.WithDisableLoggingFields(logging.ComponentFieldKey),
 	}
 }

@@ -77,6 +77,7 @@ type Server struct {
 	grpc        *grpc.Server
 	health      *health.Server
 	rules       protovalidate.Validator
+	measures    *measures
 	log         *slog.Logger
 	heartbeat   time.Duration
 	sendTimeout time.Duration
@@ -98,7 +99,11 @@ func New(o Options) (*Server, error) {
 	if o.TracerProvider == nil {
 		o.TracerProvider = tracenoop.NewTracerProvider()
 	}
-	s := &Server{Options: o, health: health.NewServer(), rules: rules, log: o.Logger, heartbeat: o.Heartbeat, sendTimeout: o.SendTimeout}
+	measures, err := newMeasures(o.MeterProvider.Meter("github.com/toold/toold/internal/server"))
+	if err != nil {
+		return nil, fmt.Errorf("making the server's metrics: %w", err)
+	}
+	s := &Server{Options: o, measures: measures, health: health.NewServer(), rules: rules, log: o.Logger, heartbeat: o.Heartbeat, sendTimeout: o.SendTimeout}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

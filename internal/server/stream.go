@@ -46,6 +46,8 @@ func (v *view) serve(ctx context.Context, after int64) error {
 	if err != nil {
 		return err
 	}
+	v.s.measures.opened(v.attached)
+	defer v.s.measures.closed(v.attached)
 	guard := newStall(v.s.sendTimeout)
 	ended := make(chan error, 1)
 	v.s.streams.Add(1)
@@ -63,6 +65,7 @@ func (v *view) serve(ctx context.Context, after int64) error {
 	case err := <-ended:
 		return err
 	case <-guard.stalled:
+		v.s.measures.slow()
 		return &exec.Error{
 			Kind: exec.KindUnavailable, Reason: reasonSlowConsumer, RetryAfter: time.Second,
 			Message: fmt.Sprintf("the stream was not read for %s; attach after the last number seen", v.s.sendTimeout),

@@ -91,7 +91,9 @@ func (l *lane) connect(ctx context.Context) (err error) {
 		return fmt.Errorf("the server may lose what it has acknowledged: turn on %s", strings.Join(off, ", "))
 	}
 	// Pinned, so that a reload of the server's configuration cannot turn it off.
-	pin := `SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)`
+	// What the lane looks up has an index, and its plans are kept from when the
+	// tables were empty: without enable_seqscan they stay right when they are not.
+	pin := `SELECT set_config('enable_seqscan', 'off', false), set_config('synchronous_commit', current_setting('synchronous_commit'), false)`
 	end := `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
 		AND classid = ($1::bigint >> 32 & 4294967295)::oid AND objid = ($1::bigint & 4294967295)::oid AND objsubid = 1`
 	key := []byte(strconv.FormatInt(l.key, 10))

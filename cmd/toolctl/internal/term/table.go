@@ -36,11 +36,12 @@ type Cell struct {
 }
 
 // Column describes a column. Where not all fit, those with the highest Drop go
-// first; Drop 0 always stays. Max bounds the width, 0 = unbounded; the last
-// column shrinks to what is left.
+// first; Drop 0 always stays. Min and Max bound the width, 0 = unbounded; the
+// last column shrinks to what is left.
 type Column struct {
 	Title string
 	Drop  int
+	Min   int
 	Max   int
 	Right bool
 }
@@ -76,7 +77,7 @@ func (t Table) Lines(maxWidth int, colour bool) []string {
 func (t Table) widths() []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
-		widths[i] = Width(c.Title)
+		widths[i] = max(c.Min, Width(c.Title))
 		for _, row := range t.Rows {
 			if i < len(row) {
 				widths[i] = max(widths[i], Width(Line(row[i].Text)))

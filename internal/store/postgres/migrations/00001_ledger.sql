@@ -135,6 +135,19 @@ CREATE TABLE exec.sessions (
 );
 CREATE UNIQUE INDEX ON exec.sessions (team_id, owner, request_id) WHERE request_id IS NOT NULL;
 
+-- What may be large is compressed by lz4 where the server has it: the default,
+-- pglz, costs more than all else that a commit does. Else it is kept as it is.
+-- +goose StatementBegin
+DO $$ DECLARE c text[]; BEGIN
+  FOREACH c SLICE 1 IN ARRAY ARRAY[['exec.events','events'], ['exec.calls','result'], ['exec.batches','request'], ['audit.permission_decisions','args_masked']] LOOP
+    BEGIN
+      EXECUTE format('ALTER TABLE %s ALTER %I SET COMPRESSION lz4', c[1], c[2]);
+    EXCEPTION WHEN feature_not_supported THEN
+      EXECUTE format('ALTER TABLE %s ALTER %I SET STORAGE EXTERNAL', c[1], c[2]);
+    END;
+  END LOOP; END $$;
+-- +goose StatementEnd
+
 -- ---------- partitions: weekly, made ahead; there is no default one on purpose ----------
 
 -- first_uuid is the least UUIDv7 of a moment.
