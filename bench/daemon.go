@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,8 +41,10 @@ type daemon struct {
 func (b *bench) start(ctx context.Context, store string) (*daemon, error) {
 	d := &daemon{b: b}
 	data := filepath.Join(b.dir, store)
-	args := []string{"--profile", "ci", "--data-dir", data, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-		"--workspace", b.workspace(), "--log-level", "warn"}
+	args := []string{
+		"--profile", "ci", "--data-dir", data, "--listen", "127.0.0.1:0", "--metrics-listen", observeAddr,
+		"--workspace", b.workspace(), "--log-level", "warn",
+	}
 	if store == "postgres" {
 		var err error
 		if d.postgres, err = pgtest.Start(ctx); err != nil {
@@ -86,9 +90,16 @@ func (b *bench) start(ctx context.Context, store string) (*daemon, error) {
 	return d, nil
 }
 
+func (d *daemon) storeName() string {
+	if d.dsn != "" {
+		return "postgres"
+	}
+	return "sqlite"
+}
+
 func (d *daemon) stop() {
 	for _, c := range d.conns {
-		c.Close()
+		_ = c.Close()
 	}
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	_ = d.cmd.Wait()
@@ -129,8 +140,40 @@ func reads(n, kib int) []*pb.ToolCall {
 	return calls
 }
 
+// observeAddr is where the measured daemon shows its metrics and profiles.
+const observeAddr = "127.0.0.1:17434"
+
+// profile fetches a CPU profile of the daemon while it is under load.
+func (d *daemon) profile(ctx context.Context, name string) error {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", observeAddr, max(1, int(d.b.duration.Seconds())))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("profiling: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	f, err := os.Create(filepath.Join(d.b.profiles, name))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, resp.Body)
+	return errors.Join(err, f.Close())
+}
+
 // load measures 10-read batches.
 func (d *daemon) load(ctx context.Context, kib int) (result, error) {
+	if d.b.profiles != "" {
+		profiled := make(chan error, 1)
+		go func() { profiled <- d.profile(ctx, fmt.Sprintf("%s-%dKiB.pprof", d.storeName(), kib)) }()
+		defer func() {
+			if err := <-profiled; err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}()
+	}
 	var kept atomic.Pointer[[][]byte]
 	r, err := loop(ctx, d.b.clients, time.Second, d.b.duration, func(ctx context.Context, i int) error {
 		var transcript [][]byte

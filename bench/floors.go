@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -199,7 +200,7 @@ func (b *bench) stream(ctx context.Context, addr string) (result, error) {
 		}
 		for {
 			var m []byte
-			if err := s.RecvMsg(&m); err == io.EOF {
+			if err := s.RecvMsg(&m); errors.Is(err, io.EOF) {
 				return nil
 			} else if err != nil {
 				return err

@@ -32,6 +32,7 @@ func main() {
 	flag.IntVar(&b.clients, "clients", 64, "clients of the throughput measurements")
 	flag.StringVar(&b.stores, "only", "sqlite,postgres", "stores to measure")
 	flag.BoolVar(&b.short, "short", false, "the 1 KiB batch only")
+	flag.StringVar(&b.profiles, "profile", "", "folder for CPU profiles of the daemon under load")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
@@ -47,6 +48,7 @@ type bench struct {
 	clients  int
 	stores   string
 	short    bool
+	profiles string
 	dir      string // scratch folder: binaries, workspace, data
 }
 
@@ -58,7 +60,7 @@ func (b *bench) run(ctx context.Context) error {
 	if b.dir, err = os.MkdirTemp("", "toold-bench"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.dir)
+	defer func() { _ = os.RemoveAll(b.dir) }()
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}

@@ -49,12 +49,14 @@ func (b *bench) mcp(ctx context.Context) error {
 	sessions := make([]*mcp.ClientSession, b.clients)
 	for i := range sessions {
 		c := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-		sessions[i], err = c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: "http://" + addr, DisableStandaloneSSE: true,
-			HTTPClient: &http.Client{Transport: transport}}, nil)
+		sessions[i], err = c.Connect(ctx, &mcp.StreamableClientTransport{
+			Endpoint: "http://" + addr, DisableStandaloneSSE: true,
+			HTTPClient: &http.Client{Transport: transport},
+		}, nil)
 		if err != nil {
 			return fmt.Errorf("connecting: %w", err)
 		}
-		defer sessions[i].Close()
+		defer func() { _ = sessions[i].Close() }()
 	}
 	call := func(kib int) func(context.Context, int) error {
 		return func(ctx context.Context, i int) error {

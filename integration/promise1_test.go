@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestPromise1_NothingRunsThatIsNotOnRecord(t *testing.T) {
 				time.Sleep(rand.N(150 * time.Millisecond))
 			} else {
 				d = s.start()
-				time.Sleep(rand.N(400 * time.Millisecond))
+				load.progress(rand.Int64N(80))
 			}
 			d.kill()
 		}
@@ -66,6 +67,7 @@ type load struct {
 	clients sync.WaitGroup
 	mu      sync.Mutex
 	stories []*told
+	events  atomic.Int64 // that came to any of the clients
 	t       *testing.T
 }
 
@@ -102,7 +104,10 @@ func (l *load) one(c *client.Client, req *pb.ExecuteBatchRequest) {
 	told := &told{requestID: req.GetSpec().GetRequestId()}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
-	_, err := c.Execute(ctx, req, told.add)
+	_, err := c.Execute(ctx, req, func(ev *pb.BatchEvent) error {
+		l.events.Add(1)
+		return told.add(ev)
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refused := (*client.Error)(nil); errors.As(err, &refused) && refused.Refused {
@@ -113,6 +118,14 @@ func (l *load) one(c *client.Client, req *pb.ExecuteBatchRequest) {
 		return
 	}
 	l.stories = append(l.stories, told)
+}
+
+// progress returns when so many more events have come, or after a while.
+func (l *load) progress(events int64) {
+	want := l.events.Load() + events
+	for end := time.Now().Add(3 * time.Second); l.events.Load() < want && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // end lets the batches under way come to their end, and gives what was told.

@@ -124,9 +124,15 @@ func load(flags *pflag.FlagSet, env func(string) (string, bool)) (Config, error)
 	return c, c.check()
 }
 
+// maxFile bounds what is parsed as a configuration, in bytes.
+const maxFile = 256 << 10
+
 // decode reads a file over what c holds. Errors name the line and do not quote
 // the file, which may hold a secret.
 func decode(text []byte, c *Config) error {
+	if len(text) > maxFile {
+		return fmt.Errorf("a configuration of %d bytes is none; the limit is %d", len(text), maxFile)
+	}
 	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(c)
 	if errors.Is(err, io.EOF) { // empty, or comments only
 		return nil

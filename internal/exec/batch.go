@@ -206,9 +206,11 @@ func (b *Batch) plan() {
 	}
 }
 
-var movedHint = tool.Hint{Level: tool.Warning, Code: "READ_MOVED_BEFORE_WRITE",
+var movedHint = tool.Hint{
+	Level: tool.Warning, Code: "READ_MOVED_BEFORE_WRITE",
 	Message:    "this read ran before a change that stands before it in the batch, and shows the state before that change",
-	Suggestion: "use schedule_mode PROGRAM_ORDER to read what an earlier call of the batch wrote"}
+	Suggestion: "use schedule_mode PROGRAM_ORDER to read what an earlier call of the batch wrote",
+}
 
 // acceptEntry is what is recorded at acceptance: the batch, every decision, the
 // outcomes of what will not run, and the start mark of a first call that can
@@ -216,8 +218,10 @@ var movedHint = tool.Hint{Level: tool.Warning, Code: "READ_MOVED_BEFORE_WRITE",
 func (b *Batch) acceptEntry() *audit.Entry {
 	x, r := b.x, &b.req
 	e := &audit.Entry{Stream: b.stream, Accept: &audit.Accept{Facts: b.facts(), Request: r.Encoded, Deadline: b.deadline}}
-	e.Events = append(e.Events, b.event(nil, Accepted{RequestID: r.ID, Calls: len(b.calls), Deadline: b.deadline,
-		CatalogRevision: x.Registry.Revision(), PolicyVersion: x.Policy.Version()}))
+	e.Events = append(e.Events, b.event(nil, Accepted{
+		RequestID: r.ID, Calls: len(b.calls), Deadline: b.deadline,
+		CatalogRevision: x.Registry.Revision(), PolicyVersion: x.Policy.Version(),
+	}))
 	for _, c := range b.calls {
 		e.Decisions = append(e.Decisions, c.decision)
 		e.Events = append(e.Events, b.event(c, Decided{Decision: c.decision, Effects: c.action.Effects}))

@@ -31,8 +31,10 @@ func (x *Executor) Cancel(ctx context.Context, caller tool.Caller, id tool.Batch
 	if c != nil {
 		event = "CALL_CANCELLED"
 	}
-	_, err = x.Log.Intend(ctx, &audit.Entry{Admin: []audit.AdminEvent{{At: cut(x.Now()), Tenant: caller.Tenant, Actor: caller.Principal.ID,
-		Event: event, Subject: subject, Reason: reason, After: fmt.Sprintf(`{"force":%t}`, force)}}})
+	_, err = x.Log.Intend(ctx, &audit.Entry{Admin: []audit.AdminEvent{{
+		At: cut(x.Now()), Tenant: caller.Tenant, Actor: caller.Principal.ID,
+		Event: event, Subject: subject, Reason: reason, After: fmt.Sprintf(`{"force":%t}`, force),
+	}}})
 	if err != nil {
 		return &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Message: "the cancellation could not be recorded, so nothing was cancelled", Err: err}
 	}

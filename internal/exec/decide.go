@@ -41,8 +41,10 @@ func (x *Executor) decide(ctx context.Context, b *Batch, c *call) {
 
 // judge asks policy.
 func (x *Executor) judge(b *Batch, c *call) policy.Decision {
-	return x.Policy.Decide(policy.Input{Caller: b.caller, SessionMode: policy.Mode(b.session.Mode), Tool: c.spec.Name, Class: c.class,
-		Effects: c.action.Effects, Commands: c.action.Commands, Findings: c.action.Findings, Isolated: x.Isolation})
+	return x.Policy.Decide(policy.Input{
+		Caller: b.caller, SessionMode: b.session.Mode, Tool: c.spec.Name, Class: c.class,
+		Effects: c.action.Effects, Commands: c.action.Commands, Findings: c.action.Findings, Isolated: x.Isolation,
+	})
 }
 
 // prepare finds the tool, checks the arguments and asks the tool what the call
@@ -143,8 +145,10 @@ func (b *Batch) recordDecision(c *call, d policy.Decision, took time.Duration) {
 		EvalMicros: took.Microseconds(),
 	}
 	if no == 1 {
-		row.First = &audit.CallFacts{Index: c.index, ToolVersion: c.spec.Version, Tier: "HOT", DeclaredClass: c.spec.Class.OrWidest(),
-			Idempotency: c.spec.Idempotency, Effects: c.action.Effects, ArgsMasked: b.masked(c), Rationale: c.req.Rationale}
+		row.First = &audit.CallFacts{
+			Index: c.index, ToolVersion: c.spec.Version, Tier: "HOT", DeclaredClass: c.spec.Class.OrWidest(),
+			Idempotency: c.spec.Idempotency, Effects: c.action.Effects, ArgsMasked: b.masked(c), Rationale: c.req.Rationale,
+		}
 	}
 	c.decision = row
 }
@@ -185,8 +189,10 @@ func refusal(ask AskPolicy, name string, d policy.Decision) *Finished {
 		f.Error.Reason = "APPROVAL_NEEDED"
 		f.Error.Message = d.Reason + " The batch's ask_policy is REJECT, so nobody was asked."
 	}
-	f.Hints = []tool.Hint{{Level: tool.Info, Code: "HOW_TO_ALLOW", Message: "decided by " + d.PolicyID,
-		Suggestion: fmt.Sprintf("an operator can start toold with a profile that allows it (--profile development or ci), or add to its --policy file: rules: [{id: allow-%s, verdict: allow, match: {tools: [%s]}}]; `toolctl explain %s …` shows the decision", name, name, name)}}
+	f.Hints = []tool.Hint{{
+		Level: tool.Info, Code: "HOW_TO_ALLOW", Message: "decided by " + d.PolicyID,
+		Suggestion: fmt.Sprintf("an operator can start toold with a profile that allows it (--profile development or ci), or add to its --policy file: rules: [{id: allow-%s, verdict: allow, match: {tools: [%s]}}]; `toolctl explain %s …` shows the decision", name, name, name),
+	}}
 	return f
 }
 
@@ -194,8 +200,10 @@ func refusal(ask AskPolicy, name string, d policy.Decision) *Finished {
 func invalidCall(err error) *Finished {
 	var ae *tool.ArgumentError
 	if errors.As(err, &ae) {
-		return &Finished{Outcome: tool.Invalid, Hints: ae.Hints,
-			Error: &tool.Error{Reason: ae.Reason, Message: ae.Error(), Violations: ae.Violations, Metadata: map[string]string{}}}
+		return &Finished{
+			Outcome: tool.Invalid, Hints: ae.Hints,
+			Error: &tool.Error{Reason: ae.Reason, Message: ae.Error(), Violations: ae.Violations, Metadata: map[string]string{}},
+		}
 	}
 	return invalid("PREPARE_FAILED", "%v", err)
 }

@@ -121,11 +121,15 @@ func (x *Executor) Execute(ctx context.Context, caller tool.Caller, req Request)
 		b, err = x.Attach(ctx, caller, Ref{Batch: taken.Batch})
 		return b, true, err
 	case errors.Is(err, audit.ErrInDoubt):
-		return nil, false, &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Err: err, RetryAfter: time.Second,
-			Message: "whether the batch was recorded is not known; attach by its request id, then execute again with the same id", Metadata: map[string]string{"accepted": "unknown"}}
+		return nil, false, &Error{
+			Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Err: err, RetryAfter: time.Second,
+			Message: "whether the batch was recorded is not known; attach by its request id, then execute again with the same id", Metadata: map[string]string{"accepted": "unknown"},
+		}
 	case errors.Is(err, audit.ErrUnavailable):
-		return nil, false, &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Err: err, RetryAfter: time.Second,
-			Message: "the decision could not be recorded, so nothing may run; retry with the same request id"}
+		return nil, false, &Error{
+			Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Err: err, RetryAfter: time.Second,
+			Message: "the decision could not be recorded, so nothing may run; retry with the same request id",
+		}
 	case err != nil:
 		return nil, false, err
 	}
@@ -141,16 +145,20 @@ func sameContent(have, want audit.Digest, id tool.BatchID) error {
 	if have == want {
 		return nil
 	}
-	return &Error{Kind: KindExists, Reason: "REQUEST_ID_REUSED", Field: "spec.request_id", Metadata: map[string]string{"batch_id": string(id)},
-		Message: "this request id named a batch with other content; use a new one for a new batch"}
+	return &Error{
+		Kind: KindExists, Reason: "REQUEST_ID_REUSED", Field: "spec.request_id", Metadata: map[string]string{"batch_id": string(id)},
+		Message: "this request id named a batch with other content; use a new one for a new batch",
+	}
 }
 
 // check refuses what is wrong with the request as a whole.
 func (x *Executor) check(req Request) error {
 	over := func(what string, limit, value int) error {
-		return &Error{Kind: KindExhausted, Reason: "TOO_MANY_CALLS", Field: "calls",
+		return &Error{
+			Kind: KindExhausted, Reason: "TOO_MANY_CALLS", Field: "calls",
 			Message:  fmt.Sprintf("%d %s, and the limit is %d; split the batch", value, what, limit),
-			Metadata: map[string]string{"limit": fmt.Sprint(limit), "value": fmt.Sprint(value)}}
+			Metadata: map[string]string{"limit": fmt.Sprint(limit), "value": fmt.Sprint(value)},
+		}
 	}
 	switch n := len(req.Calls); {
 	case n == 0:
@@ -176,9 +184,11 @@ func (x *Executor) claim(ctx context.Context, key requestKey) (c *claim, mine bo
 			return nil, false, errDraining()
 		case x.running >= x.Limits.RunningBatches:
 			x.mu.Unlock()
-			return nil, false, &Error{Kind: KindExhausted, Reason: "QUEUE_FULL", RetryAfter: 250 * time.Millisecond,
+			return nil, false, &Error{
+				Kind: KindExhausted, Reason: "QUEUE_FULL", RetryAfter: 250 * time.Millisecond,
 				Message:  fmt.Sprintf("%d batches are running, which is the limit; retry with the same request id", x.Limits.RunningBatches),
-				Metadata: map[string]string{"limit": fmt.Sprint(x.Limits.RunningBatches), "value": fmt.Sprint(x.Limits.RunningBatches)}}
+				Metadata: map[string]string{"limit": fmt.Sprint(x.Limits.RunningBatches), "value": fmt.Sprint(x.Limits.RunningBatches)},
+			}
 		default:
 			c = &claim{done: make(chan struct{})}
 			x.requests[key] = c
@@ -330,8 +340,10 @@ func (x *Executor) row(ctx context.Context, caller tool.Caller, id tool.BatchID)
 
 func notFound(err error, what, name string) error {
 	if errors.Is(err, audit.ErrNotFound) {
-		return &Error{Kind: KindNotFound, Reason: "BATCH_NOT_FOUND", Message: fmt.Sprintf("no %s %q of yours is known", what, name),
-			Metadata: map[string]string{"resource": what, "name": name}}
+		return &Error{
+			Kind: KindNotFound, Reason: "BATCH_NOT_FOUND", Message: fmt.Sprintf("no %s %q of yours is known", what, name),
+			Metadata: map[string]string{"resource": what, "name": name},
+		}
 	}
 	return &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Message: "looking up the " + what, Err: err, RetryAfter: time.Second}
 }

@@ -51,8 +51,10 @@ func TestAToolThatMisbehavesHarmsOnlyItsOwnCall(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{t: t, dir: t.TempDir(), limit: exec.Limits{ToolGrace: 50 * time.Millisecond, CaptureBytes: 1 << 20},
-				tools: []tool.Tool{newProbe("bad", tc.class, tc.act), newProbe("good", tool.ReadOnly, say("fine"))}}
+			w := &world{
+				t: t, dir: t.TempDir(), limit: exec.Limits{ToolGrace: 50 * time.Millisecond, CaptureBytes: 1 << 20},
+				tools: []tool.Tool{newProbe("bad", tc.class, tc.act), newProbe("good", tool.ReadOnly, say("fine"))},
+			}
 			w.open()
 			s := w.run(exec.Request{Calls: []exec.Call{{Tool: "bad", Timeout: tc.timeout}, {Tool: "good"}}})
 			if got := s.results[0]; got.Outcome != tc.outcome || got.Error == nil || got.Error.Reason != tc.reason {
@@ -274,7 +276,8 @@ func TestASlowReaderGetsGapsThatAddUp(t *testing.T) {
 				}
 			}
 			return tool.Result{Output: tool.Captured{}}, nil
-		})}}
+		}),
+	}}
 	w.open()
 	b := w.execute(exec.Request{Calls: calls("print")})
 	f, err := b.Follow(t.Context(), 0, exec.FollowOptions{Chunks: true})
@@ -340,8 +343,10 @@ func (f *failing) Commit(ctx context.Context, g audit.Group) error {
 func TestWithoutALedgerNothingRuns(t *testing.T) {
 	var runs atomic.Int32
 	f := &failing{}
-	w := &world{t: t, dir: t.TempDir(), wrap: func(s audit.Store) audit.Store { f.Store = s; return f },
-		tools: []tool.Tool{newProbe("read", tool.ReadOnly, func(context.Context, tool.Runtime) (tool.Result, error) { runs.Add(1); return tool.Result{}, nil })}}
+	w := &world{
+		t: t, dir: t.TempDir(), wrap: func(s audit.Store) audit.Store { f.Store = s; return f },
+		tools: []tool.Tool{newProbe("read", tool.ReadOnly, func(context.Context, tool.Runtime) (tool.Result, error) { runs.Add(1); return tool.Result{}, nil })},
+	}
 	w.open()
 	f.mode.Store(1)
 	_, _, err := w.exec.Execute(t.Context(), me, request(t, exec.Request{Calls: calls("read")}))
@@ -357,8 +362,10 @@ func TestWithoutALedgerNothingRuns(t *testing.T) {
 func TestARecordedAcceptanceWithALostReplyRunsOnce(t *testing.T) {
 	var runs atomic.Int32
 	f := &failing{}
-	w := &world{t: t, dir: t.TempDir(), wrap: func(s audit.Store) audit.Store { f.Store = s; return f },
-		tools: []tool.Tool{newProbe("write", tool.Write, func(context.Context, tool.Runtime) (tool.Result, error) { runs.Add(1); return tool.Result{}, nil })}}
+	w := &world{
+		t: t, dir: t.TempDir(), wrap: func(s audit.Store) audit.Store { f.Store = s; return f },
+		tools: []tool.Tool{newProbe("write", tool.Write, func(context.Context, tool.Runtime) (tool.Result, error) { runs.Add(1); return tool.Result{}, nil })},
+	}
 	w.open()
 	f.mode.Store(2)
 	s := w.run(exec.Request{Calls: calls("write")})

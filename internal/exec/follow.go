@@ -57,8 +57,10 @@ func (b *Batch) Follow(ctx context.Context, after int64, o FollowOptions) (*Foll
 	defer b.mu.Unlock()
 	last := b.lastSeq()
 	if after > last {
-		return nil, &Error{Kind: KindRange, Reason: "SEQ_AHEAD", Field: "after_seq", Metadata: map[string]string{"last_seq": fmt.Sprint(last)},
-			Message: fmt.Sprintf("after_seq is %d, but the batch's last event is %d", after, last)}
+		return nil, &Error{
+			Kind: KindRange, Reason: "SEQ_AHEAD", Field: "after_seq", Metadata: map[string]string{"last_seq": fmt.Sprint(last)},
+			Message: fmt.Sprintf("after_seq is %d, but the batch's last event is %d", after, last),
+		}
 	}
 	if !b.stored {
 		b.followers[f] = struct{}{}
@@ -169,8 +171,10 @@ func (f *Follower) nextStored(ctx context.Context) (Item, error) {
 			return Item{}, io.EOF
 		}
 		if page[0].Seq != f.last+1 {
-			return Item{}, &Error{Kind: KindRange, Reason: "EVENTS_EXPIRED", Metadata: map[string]string{"oldest_seq": fmt.Sprint(page[0].Seq)},
-				Message: "the events after that number are no longer kept; use GetBatch"}
+			return Item{}, &Error{
+				Kind: KindRange, Reason: "EVENTS_EXPIRED", Metadata: map[string]string{"oldest_seq": fmt.Sprint(page[0].Seq)},
+				Message: "the events after that number are no longer kept; use GetBatch",
+			}
 		}
 		f.page = page
 	}

@@ -102,8 +102,10 @@ func (w *world) open() {
 	pol, err := policy.New(policy.Options{Profile: "ci"})
 	check("policy")
 	w.sess = &session.Sessions{Store: w.store, Log: w.log, Now: time.Now, NewID: newID}
-	w.exec, err = exec.New(exec.Options{Registry: reg, Policy: pol, Log: w.log, Sessions: w.sess, Workspaces: spaces, Artifacts: disk,
-		Codec: codec{}, Limits: w.limit, Replica: "r1"})
+	w.exec, err = exec.New(exec.Options{
+		Registry: reg, Policy: pol, Log: w.log, Sessions: w.sess, Workspaces: spaces, Artifacts: disk,
+		Codec: codec{}, Limits: w.limit, Replica: "r1",
+	})
 	check("executor")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -135,7 +137,7 @@ func request(t *testing.T, r exec.Request) exec.Request {
 	}
 	h := sha256.New()
 	for _, c := range r.Calls {
-		fmt.Fprintf(h, "%q %q %q\n", c.ID, c.Tool, c.Arguments)
+		_, _ = fmt.Fprintf(h, "%q %q %q\n", c.ID, c.Tool, c.Arguments)
 	}
 	copy(r.Digest[:], h.Sum(nil))
 	return r
@@ -218,13 +220,13 @@ func (s *story) add(t *testing.T, e exec.Event) {
 		t.Fatalf("%T after the summary", e.Body)
 	}
 	s.events = append(s.events, e)
-	switch b := e.Body.(type) {
-	case exec.Finished:
+	if b, ok := e.Body.(exec.Finished); ok {
 		if _, twice := s.results[e.Index]; twice {
 			t.Fatalf("call %d has two results", e.Index)
 		}
 		s.results[e.Index] = b
-	case exec.Summary:
+	}
+	if b, ok := e.Body.(exec.Summary); ok {
 		s.summary = b
 		for _, c := range b.Calls {
 			if c.Seq == 0 {

@@ -2,6 +2,8 @@ package exec
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,6 +26,8 @@ type metrics struct {
 	outputBytes    metric.Int64Counter
 	truncated      metric.Int64Counter
 	unknown        metric.Int64Counter
+
+	sets sync.Map // joined pairs → metric.MeasurementOption
 }
 
 func newMetrics(m metric.Meter) (*metrics, error) {
@@ -66,27 +70,42 @@ var ctxNone = context.Background()
 
 func (m *metrics) accepted(took time.Duration) { m.acceptDuration.Record(ctxNone, took.Seconds()) }
 
+// with gives the attribute set of pairs of names and values. There are few of
+// them and making one costs more than counting: each is made once.
+func (m *metrics) with(pairs ...string) metric.MeasurementOption {
+	key := strings.Join(pairs, "\x00")
+	if o, ok := m.sets.Load(key); ok {
+		return o.(metric.MeasurementOption)
+	}
+	attrs := make([]attribute.KeyValue, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		attrs = append(attrs, attribute.String(pairs[i], pairs[i+1]))
+	}
+	o, _ := m.sets.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(attrs...)))
+	return o.(metric.MeasurementOption)
+}
+
 func (m *metrics) decided(d policy.Decision) {
-	m.decisions.Add(ctxNone, 1, metric.WithAttributes(attribute.String("effect", d.Verdict.String()),
-		attribute.String("stage", d.Stage.String()), attribute.String("reason_code", d.ReasonCode)))
+	m.decisions.Add(ctxNone, 1, m.with("effect", d.Verdict.String(), "stage", d.Stage.String(), "reason_code", d.ReasonCode))
 }
 
-func classOption(c tool.Class) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String("toold.side_effect", c.String())))
+func (m *metrics) started(c tool.Class) {
+	m.running.Add(ctxNone, 1, m.with("toold.side_effect", c.String()))
 }
 
-func (m *metrics) started(c tool.Class)     { m.running.Add(ctxNone, 1, classOption(c)) }
-func (m *metrics) finishedRun(c tool.Class) { m.running.Add(ctxNone, -1, classOption(c)) }
+func (m *metrics) finishedRun(c tool.Class) {
+	m.running.Add(ctxNone, -1, m.with("toold.side_effect", c.String()))
+}
 
 func (m *metrics) finished(c *call, f *Finished, facts outcomeFacts) {
 	name := c.spec.Name
 	if name == "" {
 		name = "_unknown"
 	}
-	toolName := attribute.String("gen_ai.tool.name", name)
-	m.calls.Add(ctxNone, 1, metric.WithAttributes(toolName, attribute.String("toold.outcome", f.Outcome.String()), attribute.String("toold.side_effect", c.class.String())))
+	const toolName, class = "gen_ai.tool.name", "toold.side_effect"
+	m.calls.Add(ctxNone, 1, m.with(toolName, name, "toold.outcome", f.Outcome.String(), class, c.class.String()))
 	if f.Outcome == tool.Unknown {
-		m.unknown.Add(ctxNone, 1, metric.WithAttributes(toolName))
+		m.unknown.Add(ctxNone, 1, m.with(toolName, name))
 	}
 	if facts.attempt == 0 {
 		return
@@ -95,10 +114,10 @@ func (m *metrics) finished(c *call, f *Finished, facts outcomeFacts) {
 	if f.Error != nil {
 		reason = f.Error.Reason
 	}
-	m.runDuration.Record(ctxNone, facts.ran.Seconds(), metric.WithAttributes(toolName, attribute.String("error.type", reason), attribute.String("toold.side_effect", c.class.String())))
-	m.stageDuration.Record(ctxNone, facts.queued.Seconds(), metric.WithAttributes(attribute.String("stage", "queue")))
-	m.outputBytes.Add(ctxNone, f.Usage.OutputBytes, metric.WithAttributes(toolName))
+	m.runDuration.Record(ctxNone, facts.ran.Seconds(), m.with(toolName, name, "error.type", reason, class, c.class.String()))
+	m.stageDuration.Record(ctxNone, facts.queued.Seconds(), m.with("stage", "queue"))
+	m.outputBytes.Add(ctxNone, f.Usage.OutputBytes, m.with(toolName, name))
 	if t, ok := f.Output.(tool.Truncated); ok {
-		m.truncated.Add(ctxNone, 1, metric.WithAttributes(toolName, attribute.String("reason", t.Reason.String())))
+		m.truncated.Add(ctxNone, 1, m.with(toolName, name, "reason", t.Reason.String()))
 	}
 }

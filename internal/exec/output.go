@@ -52,8 +52,10 @@ func (r *runtime) Write(ch tool.Channel, p []byte) error {
 		return errOver
 	}
 	if r.capture == nil {
-		r.capture = r.b.x.Artifacts.NewCapture(artifact.CaptureOptions{ID: r.id, Tenant: r.b.caller.Tenant,
-			MediaType: "text/plain", Max: r.b.x.Limits.CaptureBytes, Tokenizer: r.b.share.Tokenizer})
+		r.capture = r.b.x.Artifacts.NewCapture(artifact.CaptureOptions{
+			ID: r.id, Tenant: r.b.caller.Tenant,
+			MediaType: "text/plain", Max: r.b.x.Limits.CaptureBytes, Tokenizer: r.b.share.Tokenizer,
+		})
 	}
 	offset, err := r.capture.Write(ch, p)
 	if err != nil {
@@ -94,8 +96,10 @@ func (r *runtime) Keep(ctx context.Context, name, mediaType string, body []byte)
 func (r *runtime) note(id, name, mediaType string, blob artifact.Blob) tool.ArtifactRef {
 	var sum audit.Digest
 	_, _ = hex.Decode(sum[:], []byte(blob.SHA256))
-	r.kept = append(r.kept, audit.ArtifactEvent{At: cut(r.b.x.Now()), Artifact: id, Tenant: r.b.caller.Tenant, Batch: r.b.id, Call: r.c.id,
-		Event: "CREATED", Actor: r.b.caller.Principal.ID, Name: name, Size: blob.Size, SHA256: sum, MediaType: mediaType})
+	r.kept = append(r.kept, audit.ArtifactEvent{
+		At: cut(r.b.x.Now()), Artifact: id, Tenant: r.b.caller.Tenant, Batch: r.b.id, Call: r.c.id,
+		Event: "CREATED", Actor: r.b.caller.Principal.ID, Name: name, Size: blob.Size, SHA256: sum, MediaType: mediaType,
+	})
 	return tool.ArtifactRef{URI: artifact.URI(id), Size: blob.Size, SHA256: blob.SHA256, MediaType: mediaType}
 }
 
@@ -180,8 +184,10 @@ func (r *runtime) take(f *Finished, facts *outcomeFacts, fitted budget.Fitted, s
 		var err error
 		if ref, err = keep(); err != nil {
 			r.b.x.Logger.Error("output could not be kept", "batch_id", r.b.id, "call_id", r.c.id, "error", err)
-			fitted.Hints = append(fitted.Hints, tool.Hint{Level: tool.Warning, Code: "ARTIFACT_NOT_KEPT",
-				Message: "the whole output could not be stored; only what is shown here remains", Suggestion: "free disk space in toold's data folder"})
+			fitted.Hints = append(fitted.Hints, tool.Hint{
+				Level: tool.Warning, Code: "ARTIFACT_NOT_KEPT",
+				Message: "the whole output could not be stored; only what is shown here remains", Suggestion: "free disk space in toold's data folder",
+			})
 		}
 	}
 	switch out := fitted.Output.(type) {

@@ -12,8 +12,10 @@ import (
 // storedBatch is a batch that ended before this process, or in another one: its
 // events are read from the store as they are wanted.
 func (x *Executor) storedBatch(row audit.LiveBatch) *Batch {
-	return &Batch{x: x, id: row.ID, caller: tool.Caller{Tenant: row.Tenant, Principal: tool.Principal{ID: row.Principal}},
-		req: Request{ID: row.RequestID}, stored: true, over: true, events: []audit.Numbered{{Seq: row.LastSeq}}}
+	return &Batch{
+		x: x, id: row.ID, caller: tool.Caller{Tenant: row.Tenant, Principal: tool.Principal{ID: row.Principal}},
+		req: Request{ID: row.RequestID}, stored: true, over: true, events: []audit.Numbered{{Seq: row.LastSeq}},
+	}
 }
 
 // Snapshot gives a batch's live row and every numbered event so far, decoded
@@ -228,8 +230,10 @@ func (b *Batch) adopted(ctx context.Context) {
 	}
 	b.plan()
 	for _, c := range crashed {
-		b.finish(c, Finished{Outcome: tool.Unknown, Error: &tool.Error{Reason: "REPLICA_CRASHED",
-			Message: "the daemon stopped while this call ran; what it did is not known, and it is not run again: look at the state first"}},
+		b.finish(c, Finished{Outcome: tool.Unknown, Error: &tool.Error{
+			Reason:  "REPLICA_CRASHED",
+			Message: "the daemon stopped while this call ran; what it did is not known, and it is not run again: look at the state first",
+		}},
 			outcomeFacts{attempt: c.attempt, recovered: true})
 	}
 	go b.goOn(again)

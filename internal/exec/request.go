@@ -4,7 +4,6 @@
 package exec
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/toold/toold/internal/audit"
@@ -156,10 +155,6 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-func refuse(k Kind, reason, format string, args ...any) *Error {
-	return &Error{Kind: k, Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
 
 // Limits bound what one caller can ask for. Zero fields get the defaults.
 type Limits struct {

@@ -110,9 +110,9 @@ func (p *Policy) add(d ruleDoc, file string, seen map[string]string) error {
 // digest names a policy by all that it is made of.
 func digest(profile string, protected, egress []string, files []File) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q", profile, protected, egress)
+	_, _ = fmt.Fprintf(h, "%q %q %q", profile, protected, egress)
 	for _, f := range files {
-		fmt.Fprintf(h, "%d\n%s", len(f.Data), f.Data)
+		_, _ = fmt.Fprintf(h, "%d\n%s", len(f.Data), f.Data)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
@@ -127,17 +127,23 @@ func (p *Policy) Profile() string { return p.profile.name }
 func (p *Policy) Decide(in Input) Decision {
 	class := in.Class.OrWidest()
 	if p.version == "" && class != tool.ReadOnly {
-		return Decision{Verdict: Deny, Stage: Availability, ReasonCode: CodeUnavailable, PolicyID: "policy.unavailable", Matched: []string{"policy.unavailable"},
-			Reason: "The policy cannot be read, so that only READ_ONLY calls run. An operator must repair it."}
+		return Decision{
+			Verdict: Deny, Stage: Availability, ReasonCode: CodeUnavailable, PolicyID: "policy.unavailable", Matched: []string{"policy.unavailable"},
+			Reason: "The policy cannot be read, so that only READ_ONLY calls run. An operator must repair it.",
+		}
 	}
 	if in.SessionMode == Plan && class != tool.ReadOnly {
-		return Decision{Verdict: Deny, Stage: ModeStage, ReasonCode: CodePlanMode, PolicyID: "mode.plan", Matched: []string{"mode.plan"},
-			Reason: fmt.Sprintf("The session is in plan mode, and this call of %s is %s. Only READ_ONLY calls run: look, write the plan, and leave plan mode to carry it out.", in.Tool, class)}
+		return Decision{
+			Verdict: Deny, Stage: ModeStage, ReasonCode: CodePlanMode, PolicyID: "mode.plan", Matched: []string{"mode.plan"},
+			Reason: fmt.Sprintf("The session is in plan mode, and this call of %s is %s. Only READ_ONLY calls run: look, write the plan, and leave plan mode to carry it out.", in.Tool, class),
+		}
 	}
 	for _, f := range in.Findings {
 		if f.Tier == tool.TierCatastrophic {
-			return Decision{Verdict: Deny, Stage: Catastrophic, ReasonCode: CodeCatastrophic, PolicyID: f.Code, Matched: []string{f.Code},
-				Reason: "This is never run: " + sentence(f.Reason) + instead(f.Suggest)}
+			return Decision{
+				Verdict: Deny, Stage: Catastrophic, ReasonCode: CodeCatastrophic, PolicyID: f.Code, Matched: []string{f.Code},
+				Reason: "This is never run: " + sentence(f.Reason) + instead(f.Suggest),
+			}
 		}
 	}
 	var b ballot
@@ -203,13 +209,17 @@ func (p *Policy) safety(in *Input, b *ballot) {
 	for _, e := range in.Effects {
 		if !protected && (e.Verb == tool.VerbWrite || e.Verb == tool.VerbDelete) && p.protected.Match(strings.TrimPrefix(e.Target, "ws:/")) {
 			protected = true
-			p.settle(in, Decision{Verdict: Ask, Stage: Command, ReasonCode: CodeProtected, PolicyID: shell.CodeProtected,
-				Reason: fmt.Sprintf("%s decides what runs later or holds secrets, so that a human is asked before it changes. Leave it as it is, or show the change you would make.", e.Target)}, b)
+			p.settle(in, Decision{
+				Verdict: Ask, Stage: Command, ReasonCode: CodeProtected, PolicyID: shell.CodeProtected,
+				Reason: fmt.Sprintf("%s decides what runs later or holds secrets, so that a human is asked before it changes. Leave it as it is, or show the change you would make.", e.Target),
+			}, b)
 		}
 	}
 	if host, ok := p.unlisted(in); ok {
-		p.settle(in, Decision{Verdict: Ask, Stage: Command, ReasonCode: CodeEgress, PolicyID: idEgress,
-			Reason: fmt.Sprintf("This connects to %s, which no rule lists; a request can carry secrets out. Use what is in the workspace, or ask for the host to be added to egress.allow.", host)}, b)
+		p.settle(in, Decision{
+			Verdict: Ask, Stage: Command, ReasonCode: CodeEgress, PolicyID: idEgress,
+			Reason: fmt.Sprintf("This connects to %s, which no rule lists; a request can carry secrets out. Use what is in the workspace, or ask for the host to be added to egress.allow.", host),
+		}, b)
 	}
 }
 

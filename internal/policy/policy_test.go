@@ -50,9 +50,19 @@ func TestProfiles(t *testing.T) {
 		name string
 		in   Input
 	}{
-		{"read", bash("ls")}, {"write", edit("ws:/a.go")}, {"write outside", edit("/srv/x")}, {"command", bash("make")}, {"isolated command", bash("make").isolated()},
-		{"dangerous", bash("git reset --hard")}, {"catastrophic", bash("rm -rf /")}, {"protected", edit("ws:/.git/hooks/pre-commit")}, {"protected by command", bash("echo x > .env")},
-		{"connect", fetch("example.com:443")}, {"plan", bash("make").planned()}, {"read in plan", bash("ls").planned()}, {"connect in plan", fetch("example.com:443").planned()},
+		{"read", bash("ls")},
+		{"write", edit("ws:/a.go")},
+		{"write outside", edit("/srv/x")},
+		{"command", bash("make")},
+		{"isolated command", bash("make").isolated()},
+		{"dangerous", bash("git reset --hard")},
+		{"catastrophic", bash("rm -rf /")},
+		{"protected", edit("ws:/.git/hooks/pre-commit")},
+		{"protected by command", bash("echo x > .env")},
+		{"connect", fetch("example.com:443")},
+		{"plan", bash("make").planned()},
+		{"read in plan", bash("ls").planned()},
+		{"connect in plan", fetch("example.com:443").planned()},
 	}
 	want := map[string]string{
 		"locked":      "ALLOW DENY DENY DENY DENY DENY DENY DENY DENY ASK DENY ALLOW ASK",
@@ -200,9 +210,11 @@ rules:
       notMatch: ["git push origin topic"]
 `)
 	got := p.Decide(bash("cd x && git push -f origin main"))
-	want := Decision{Verdict: Deny, Stage: Rule, ReasonCode: CodeRuleDenies, PolicyID: "no-force-push",
+	want := Decision{
+		Verdict: Deny, Stage: Rule, ReasonCode: CodeRuleDenies, PolicyID: "no-force-push",
 		Reason:  "main is protected. Instead: push a branch and open a pull request.",
-		Matched: []string{"command.dangerous.force_push", "egress.allow", "no-force-push"}}
+		Matched: []string{"command.dangerous.force_push", "egress.allow", "no-force-push"},
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("decision (-want +got):\n%s", d)
 	}

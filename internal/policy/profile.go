@@ -31,7 +31,7 @@ func (p profile) answer(in *Input, class tool.Class) Decision {
 	if p.name == "" {
 		d.PolicyID = "default.read_only"
 	}
-	if class != tool.ReadOnly && !(p.confined && confined(in, class)) {
+	if class != tool.ReadOnly && (!p.confined || !confined(in, class)) {
 		d.Verdict = p.changes
 	}
 	switch d.Verdict {

@@ -67,22 +67,12 @@ func terminal(s pb.BatchState) bool {
 // fold adds one event to the state of a batch.
 func fold(b *pb.Batch, e exec.Event) {
 	b.LastSeq = max(b.GetLastSeq(), e.Seq)
-	if s, ok := e.Body.(exec.Summary); ok {
-		summary := summaryToProto(s)
-		b.State, b.Usage, b.EndTime = summary.GetState(), summary.GetUsage(), timestamp(e.Time)
-		return
-	}
-	if e.Index < 0 {
-		return
-	}
-	for e.Index >= len(b.GetCalls()) { // the request was erased: events are all there is
-		id := strconv.Itoa(len(b.GetCalls()))
-		b.Calls = append(b.Calls, &pb.CallStatus{Call: &pb.ToolCall{CallId: id}, State: pb.CallState_CALL_STATE_QUEUED})
-	}
-	c := b.GetCalls()[e.Index]
-	c.Call.CallId = string(e.Call)
 	switch body := e.Body.(type) {
+	case exec.Summary:
+		s := summaryToProto(body)
+		b.State, b.Usage, b.EndTime = s.GetState(), s.GetUsage(), timestamp(e.Time)
 	case exec.Decided:
+		c := callOf(b, e)
 		c.Decision = decisionToProto(body.Decision, body.Effects)
 		switch c.GetDecision().GetVerdict() {
 		case pb.Verdict_VERDICT_ALLOW:
@@ -91,10 +81,23 @@ func fold(b *pb.Batch, e exec.Event) {
 			c.State = pb.CallState_CALL_STATE_WAITING_APPROVAL
 		}
 	case exec.Started:
-		c.State = pb.CallState_CALL_STATE_RUNNING
+		callOf(b, e).State = pb.CallState_CALL_STATE_RUNNING
 	case exec.Finished:
+		c := callOf(b, e)
 		c.Result, c.State = resultToProto(body), pb.CallState_CALL_STATE_DONE
+	case exec.Accepted, exec.Chunk, exec.Gap, exec.Progress, exec.Draining: // change nothing
 	}
+}
+
+// callOf is the call that an event is about.
+func callOf(b *pb.Batch, e exec.Event) *pb.CallStatus {
+	for e.Index >= len(b.GetCalls()) { // the request was erased: events are all there is
+		id := strconv.Itoa(len(b.GetCalls()))
+		b.Calls = append(b.Calls, &pb.CallStatus{Call: &pb.ToolCall{CallId: id}, State: pb.CallState_CALL_STATE_QUEUED})
+	}
+	c := b.GetCalls()[e.Index]
+	c.Call.CallId = string(e.Call)
+	return c
 }
 
 func dropCallContent(c *pb.CallStatus) {

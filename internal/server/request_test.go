@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -141,7 +142,8 @@ func TestDigestCoversContentAndNothingElse(t *testing.T) {
 
 func TestByEffectIsRefused(t *testing.T) {
 	_, err := requestFromProto(&pb.BatchSpec{ScheduleMode: pb.ScheduleMode_SCHEDULE_MODE_BY_EFFECT}, nil)
-	if e, ok := err.(*exec.Error); !ok || e.Reason != "BATCH_MALFORMED" || e.Field != "spec.schedule_mode" {
+	var e *exec.Error
+	if !errors.As(err, &e) || e.Reason != "BATCH_MALFORMED" || e.Field != "spec.schedule_mode" {
 		t.Errorf("got %v, want BATCH_MALFORMED naming spec.schedule_mode", err)
 	}
 }
@@ -169,7 +171,8 @@ func TestPageTokensBelongToTheirList(t *testing.T) {
 		"a label with NUL in it": {&pb.ListBatchesRequest{Labels: map[string]string{"a": "\x00"}}, "", reasonMalformed},
 	} {
 		p, err := newPage(test.in, test.salt, 50, isID)
-		e, _ := err.(*exec.Error)
+		var e *exec.Error
+		_ = errors.As(err, &e)
 		switch {
 		case test.want == "" && (err != nil || p.after != id || p.size != 3):
 			t.Errorf("%s: got %+v, %v", name, p, err)

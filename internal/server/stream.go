@@ -126,10 +126,16 @@ func (v *view) heartbeat(last int64) *pb.BatchEvent {
 // forward sends an event as it is, unless this stream's options ask for another
 // form of it.
 func (v *view) forward(ctx context.Context, item exec.Item, guard *stall) error {
-	asIs := !(item.Seq == 1 && v.attached) &&
-		!(item.Seq == 0 && len(item.Wire) > maxChunk) &&
-		!(item.Seq > 1 && (v.brief() || v.options.GetResultsInSummary()))
-	if asIs {
+	var other bool
+	switch item.Seq {
+	case 0:
+		other = len(item.Wire) > maxChunk
+	case 1:
+		other = v.attached
+	default:
+		other = v.brief() || v.options.GetResultsInSummary()
+	}
+	if !other {
 		return v.send(item.Wire, guard)
 	}
 	var event pb.BatchEvent

@@ -1,17 +1,12 @@
 package session
 
+import "github.com/toold/toold/internal/policy"
+
 // Mode says what a session's calls may do.
-type Mode uint8
+type Mode = policy.Mode
 
 // The modes.
 const (
-	Normal Mode = iota
-	Plan
+	Normal = policy.Normal
+	Plan   = policy.Plan
 )
-
-func (m Mode) String() string {
-	if m == Plan {
-		return "PLAN"
-	}
-	return "NORMAL"
-}

@@ -12,8 +12,9 @@ import (
 
 // Registry holds the tools by name. It is filled at start and then only read.
 type Registry struct {
-	tools map[string]Tool
-	names []string // sorted
+	tools    map[string]Tool
+	names    []string // sorted
+	revision string
 }
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
@@ -38,6 +39,11 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 		r.names = append(r.names, s.Name)
 	}
 	sort.Strings(r.names)
+	h := sha256.New()
+	for _, s := range r.Specs() {
+		_, _ = fmt.Fprintf(h, "%q %q %q %q %s\n", s.Name, s.Version, s.Description, s.UsageGuidance, s.InputSchema)
+	}
+	r.revision = hex.EncodeToString(h.Sum(nil))[:16]
 	return r, nil
 }
 
@@ -58,13 +64,7 @@ func (r *Registry) Specs() []Spec {
 
 // Revision is a digest of every definition, stable across runs of one build:
 // 16 hex digits. A cached prompt made of another revision is stale.
-func (r *Registry) Revision() string {
-	h := sha256.New()
-	for _, s := range r.Specs() {
-		_, _ = fmt.Fprintf(h, "%q %q %q %q %s\n", s.Name, s.Version, s.Description, s.UsageGuidance, s.InputSchema)
-	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
-}
+func (r *Registry) Revision() string { return r.revision }
 
 // Nearest gives up to three names close to an unknown one (edit distance of at
 // most two or a third of its length, or one contains the other), closest first.

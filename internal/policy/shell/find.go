@@ -21,7 +21,7 @@ func finds(sh *state, c *call) bool {
 			i += args
 		case name == "-exec", name == "-execdir", name == "-ok", name == "-okdir":
 			end := i + 1
-			for end < len(expr) && !expr[end].is(";") && !(expr[end].is("+") && expr[end-1].is("{}")) {
+			for end < len(expr) && !expr[end].is(";") && (!expr[end].is("+") || !expr[end-1].is("{}")) {
 				end++
 			}
 			sh.findExec(starts, expr[i+1:end], filtered)

@@ -328,10 +328,10 @@ func readHazards(table string) map[string][]hazard {
 		words := strings.Fields(rest)
 		h := hazard{what: what}
 		for _, w := range words[1:] {
-			switch {
-			case w[0] == '-':
+			switch w[0] {
+			case '-':
 				h.any = append(h.any, w)
-			case w[0] == '!':
+			case '!':
 				h.not = append(h.not, w[1:])
 			default:
 				h.words = append(h.words, strings.Split(w, "|"))

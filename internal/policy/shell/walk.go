@@ -338,7 +338,6 @@ func (sh *state) assign(as *syntax.Assign) {
 		if _, ok := sh.get(name); ok {
 			return
 		}
-		vs = []value{{}}
 		sh.assigns(name, value{})
 		return
 	case as.Array != nil:

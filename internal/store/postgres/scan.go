@@ -37,7 +37,10 @@ const (
 
 func scanBatch(r pgx.Rows, b *audit.Batch, more ...any) error {
 	err := r.Scan(append([]any{
-		at{&b.AcceptedAt}, &b.ID, &b.Tenant, &b.RequestID, digest{&b.RequestDigest}, &b.Session, &b.Workspace, &b.Principal, &b.OnBehalfOf,
+		at{&b.AcceptedAt},
+		&b.ID, &b.Tenant, &b.RequestID,
+		digest{&b.RequestDigest},
+		&b.Session, &b.Workspace, &b.Principal, &b.OnBehalfOf,
 		&b.AgentID, &b.AgentVersion, &b.Model, &b.ConversationID, &b.ScheduleMode, &b.CallCount, &b.ContextRemaining, &b.Labels,
 		&b.PeerAddr, &b.UserAgent, &b.TraceID, &b.Replica, &b.PolicyVersion, &b.CatalogRevision,
 	}, more...)...)
@@ -52,8 +55,11 @@ func scanDecision(r pgx.Rows, d *audit.Decision, more ...any) error {
 		class, declared, idem, effs string
 	)
 	err := r.Scan(append([]any{
-		at{&d.DecidedAt}, &d.ID, &d.Tenant, &d.Batch, &d.Call, &d.No, &d.Tool, &class, &d.Verdict, &d.Reason, &d.ReasonCode, &d.PolicyID,
-		&d.PolicyVersion, &d.Matched, &d.Stage, digest{&d.ArgsDigest}, &d.ApprovalID, &d.DecidedBy, &index, &f.ToolVersion, &f.Tier,
+		at{&d.DecidedAt},
+		&d.ID, &d.Tenant, &d.Batch, &d.Call, &d.No, &d.Tool, &class, &d.Verdict, &d.Reason, &d.ReasonCode, &d.PolicyID,
+		&d.PolicyVersion, &d.Matched, &d.Stage,
+		digest{&d.ArgsDigest},
+		&d.ApprovalID, &d.DecidedBy, &index, &f.ToolVersion, &f.Tier,
 		&declared, &idem, &effs, &f.ArgsMasked, &f.Rationale, &d.Principal, &d.OnBehalfOf, &d.Session, &d.SessionEpoch, &d.EvalMicros,
 	}, more...)...)
 	if err != nil {
@@ -88,8 +94,11 @@ func scanOutcome(r pgx.Rows, o *audit.Outcome, more ...any) error {
 	var class, outcome string
 	var queue, approval, run int64
 	err := r.Scan(append([]any{
-		at{&o.FinishedAt}, &o.Batch, &o.Call, &o.Attempt, &o.Tenant, &o.Tool, &o.Tier, &class, &outcome, &o.ErrorReason, &o.ErrorDomain,
-		&o.ExitCode, &o.ExitSignal, &queue, &approval, &run, &o.OutputKind, &o.OutputBytes, digest{&o.OutputSHA256}, &o.OutputTokens,
+		at{&o.FinishedAt},
+		&o.Batch, &o.Call, &o.Attempt, &o.Tenant, &o.Tool, &o.Tier, &class, &outcome, &o.ErrorReason, &o.ErrorDomain,
+		&o.ExitCode, &o.ExitSignal, &queue, &approval, &run, &o.OutputKind, &o.OutputBytes,
+		digest{&o.OutputSHA256},
+		&o.OutputTokens,
 		&o.KeptTokens, &o.Truncated, &o.ArtifactIDs, &o.RecoveredBy,
 	}, more...)...)
 	o.Class, _ = tool.ParseClass(class)

@@ -18,10 +18,24 @@ type rowScanner interface{ Scan(dest ...any) error }
 
 func scanBatch(r rowScanner, b *audit.Batch, more ...any) error {
 	return r.Scan(append([]any{
-		at{&b.AcceptedAt}, &b.ID, &b.Tenant, &b.RequestID, digest{&b.RequestDigest}, text[tool.SessionID]{&b.Session},
-		text[string]{&b.Workspace}, &b.Principal, text[string]{&b.OnBehalfOf}, text[string]{&b.AgentID}, text[string]{&b.AgentVersion},
-		text[string]{&b.Model}, text[string]{&b.ConversationID}, &b.ScheduleMode, &b.CallCount, number{&b.ContextRemaining},
-		decoded{&b.Labels}, text[string]{&b.PeerAddr}, text[string]{&b.UserAgent}, text[string]{&b.TraceID}, &b.Replica,
+		at{&b.AcceptedAt},
+		&b.ID, &b.Tenant, &b.RequestID,
+		digest{&b.RequestDigest},
+		text[tool.SessionID]{&b.Session},
+		text[string]{&b.Workspace},
+		&b.Principal,
+		text[string]{&b.OnBehalfOf},
+		text[string]{&b.AgentID},
+		text[string]{&b.AgentVersion},
+		text[string]{&b.Model},
+		text[string]{&b.ConversationID},
+		&b.ScheduleMode, &b.CallCount,
+		number{&b.ContextRemaining},
+		decoded{&b.Labels},
+		text[string]{&b.PeerAddr},
+		text[string]{&b.UserAgent},
+		text[string]{&b.TraceID},
+		&b.Replica,
 		&b.PolicyVersion, &b.CatalogRevision,
 	}, more...)...)
 }
@@ -30,11 +44,29 @@ func scanDecision(r rowScanner, d *audit.Decision, more ...any) error {
 	f := new(audit.CallFacts)
 	var index sql.NullInt64
 	err := r.Scan(append([]any{
-		at{&d.DecidedAt}, &d.ID, &d.Tenant, &d.Batch, &d.Call, &d.No, &d.Tool, class{&d.Class}, &d.Verdict, &d.Reason, &d.ReasonCode,
-		&d.PolicyID, &d.PolicyVersion, decoded{&d.Matched}, &d.Stage, digest{&d.ArgsDigest}, text[string]{&d.ApprovalID}, &d.DecidedBy,
-		&index, text[string]{&f.ToolVersion}, text[string]{&f.Tier}, class{&f.DeclaredClass}, idempotency{&f.Idempotency},
-		decoded{&f.Effects}, text[string]{&f.ArgsMasked}, text[string]{&f.Rationale},
-		&d.Principal, text[string]{&d.OnBehalfOf}, text[tool.SessionID]{&d.Session}, number{&d.SessionEpoch}, number{&d.EvalMicros},
+		at{&d.DecidedAt},
+		&d.ID, &d.Tenant, &d.Batch, &d.Call, &d.No, &d.Tool,
+		class{&d.Class},
+		&d.Verdict, &d.Reason, &d.ReasonCode,
+		&d.PolicyID, &d.PolicyVersion,
+		decoded{&d.Matched},
+		&d.Stage,
+		digest{&d.ArgsDigest},
+		text[string]{&d.ApprovalID},
+		&d.DecidedBy,
+		&index,
+		text[string]{&f.ToolVersion},
+		text[string]{&f.Tier},
+		class{&f.DeclaredClass},
+		idempotency{&f.Idempotency},
+		decoded{&f.Effects},
+		text[string]{&f.ArgsMasked},
+		text[string]{&f.Rationale},
+		&d.Principal,
+		text[string]{&d.OnBehalfOf},
+		text[tool.SessionID]{&d.Session},
+		number{&d.SessionEpoch},
+		number{&d.EvalMicros},
 	}, more...)...)
 	if index.Valid {
 		f.Index = int(index.Int64)
@@ -45,7 +77,10 @@ func scanDecision(r rowScanner, d *audit.Decision, more ...any) error {
 
 func scanStart(r rowScanner, s *audit.StartRow, more ...any) error {
 	return r.Scan(append([]any{
-		at{&s.StartedAt}, &s.Batch, &s.Call, &s.Attempt, &s.Tenant, &s.Decision, digest{&s.Args}, &s.Executor, &s.Replica,
+		at{&s.StartedAt},
+		&s.Batch, &s.Call, &s.Attempt, &s.Tenant, &s.Decision,
+		digest{&s.Args},
+		&s.Executor, &s.Replica,
 		text[string]{&s.Workspace},
 	}, more...)...)
 }
@@ -53,10 +88,23 @@ func scanStart(r rowScanner, s *audit.StartRow, more ...any) error {
 func scanOutcome(r rowScanner, o *audit.Outcome, more ...any) error {
 	var exit sql.NullInt64
 	err := r.Scan(append([]any{
-		at{&o.FinishedAt}, &o.Batch, &o.Call, &o.Attempt, &o.Tenant, &o.Tool, &o.Tier, class{&o.Class}, outcome{&o.Outcome},
-		text[string]{&o.ErrorReason}, text[string]{&o.ErrorDomain}, &exit, text[string]{&o.ExitSignal},
-		millis{&o.Queue}, millis{&o.Approval}, millis{&o.Run}, text[string]{&o.OutputKind}, &o.OutputBytes, digest{&o.OutputSHA256},
-		&o.OutputTokens, &o.KeptTokens, &o.Truncated, decoded{&o.ArtifactIDs}, text[string]{&o.RecoveredBy},
+		at{&o.FinishedAt},
+		&o.Batch, &o.Call, &o.Attempt, &o.Tenant, &o.Tool, &o.Tier,
+		class{&o.Class},
+		outcome{&o.Outcome},
+		text[string]{&o.ErrorReason},
+		text[string]{&o.ErrorDomain},
+		&exit,
+		text[string]{&o.ExitSignal},
+		millis{&o.Queue},
+		millis{&o.Approval},
+		millis{&o.Run},
+		text[string]{&o.OutputKind},
+		&o.OutputBytes,
+		digest{&o.OutputSHA256},
+		&o.OutputTokens, &o.KeptTokens, &o.Truncated,
+		decoded{&o.ArtifactIDs},
+		text[string]{&o.RecoveredBy},
 	}, more...)...)
 	if exit.Valid {
 		code := int(exit.Int64)
@@ -67,22 +115,39 @@ func scanOutcome(r rowScanner, o *audit.Outcome, more ...any) error {
 
 func scanArtifact(r rowScanner, e *audit.ArtifactEvent, more ...any) error {
 	return r.Scan(append([]any{
-		at{&e.At}, &e.EventID, &e.Artifact, &e.Tenant, text[tool.BatchID]{&e.Batch}, text[tool.CallID]{&e.Call}, &e.Event, &e.Actor,
-		text[string]{&e.Name}, number{&e.Size}, digest{&e.SHA256}, text[string]{&e.MediaType},
+		at{&e.At},
+		&e.EventID, &e.Artifact, &e.Tenant,
+		text[tool.BatchID]{&e.Batch},
+		text[tool.CallID]{&e.Call},
+		&e.Event, &e.Actor,
+		text[string]{&e.Name},
+		number{&e.Size},
+		digest{&e.SHA256},
+		text[string]{&e.MediaType},
 	}, more...)...)
 }
 
 func scanAdmin(r rowScanner, e *audit.AdminEvent, more ...any) error {
 	return r.Scan(append([]any{
-		at{&e.At}, &e.EventID, &e.Tenant, &e.Actor, &e.Event, &e.Subject, text[string]{&e.Before}, text[string]{&e.After},
+		at{&e.At},
+		&e.EventID, &e.Tenant, &e.Actor, &e.Event, &e.Subject,
+		text[string]{&e.Before},
+		text[string]{&e.After},
 		text[string]{&e.Reason},
 	}, more...)...)
 }
 
 func scanLive(r rowScanner, b *audit.LiveBatch, more ...any) error {
 	return r.Scan(append([]any{
-		&b.ID, &b.Tenant, &b.Principal, &b.RequestID, text[tool.SessionID]{&b.Session}, text[string]{&b.Workspace}, decoded{&b.Labels},
-		&b.State, &b.Request, at{&b.AcceptedAt}, at{&b.Deadline}, at{&b.EndedAt}, &b.LastSeq,
+		&b.ID, &b.Tenant, &b.Principal, &b.RequestID,
+		text[tool.SessionID]{&b.Session},
+		text[string]{&b.Workspace},
+		decoded{&b.Labels},
+		&b.State, &b.Request,
+		at{&b.AcceptedAt},
+		at{&b.Deadline},
+		at{&b.EndedAt},
+		&b.LastSeq,
 	}, more...)...)
 }
 

@@ -2,8 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/toold/toold/internal/session"
 )
@@ -17,7 +21,7 @@ func (s *Store) InsertSession(ctx context.Context, n session.Session) error {
 			string(n.ID), n.Tenant, n.Owner, n.Mode.String(), n.Epoch, null(n.Workspace), labels(n.Labels), null(n.RequestID),
 			int64(n.TTL/time.Second), stamp(n.CreatedAt), stamp(n.ExpiresAt), maybeStamp(n.ClosedAt))
 	})
-	if s.DataError(err) {
+	if e := (*driver.Error)(nil); errors.As(err, &e) && e.Code() == lib.SQLITE_CONSTRAINT_UNIQUE {
 		return session.ErrConflict
 	}
 	return err

@@ -34,14 +34,18 @@ func full(b *Batch) *audit.Entry {
 	e.Decisions = append(e.Decisions, again)
 	e.Starts = []audit.Start{{StartedAt: Now(), Attempt: 1, Executor: "builtin", Workspace: "default", Decision: d.ID}}
 	e.Outcomes = []audit.Outcome{
-		{FinishedAt: Now(), Batch: b.ID, Call: b.Call(0), Tenant: "default", Tool: "bash", Tier: "COLD", Class: tool.SystemChange,
+		{
+			FinishedAt: Now(), Batch: b.ID, Call: b.Call(0), Tenant: "default", Tool: "bash", Tier: "COLD", Class: tool.SystemChange,
 			Outcome: tool.Failed, ErrorReason: "NON_ZERO_EXIT", ErrorDomain: "toold", ExitCode: &code, ExitSignal: "SIGKILL", Attempt: 2,
 			Queue: 1999 * time.Microsecond, Approval: time.Hour, Run: time.Minute, OutputKind: "BINARY", OutputBytes: 1 << 40,
-			OutputSHA256: Digest(9), OutputTokens: 5, KeptTokens: 4, Truncated: true, ArtifactIDs: []string{NewID(), NewID()}, RecoveredBy: "r2"},
+			OutputSHA256: Digest(9), OutputTokens: 5, KeptTokens: 4, Truncated: true, ArtifactIDs: []string{NewID(), NewID()}, RecoveredBy: "r2",
+		},
 	}
 	e.Artifacts = []audit.ArtifactEvent{
-		{At: Now(), Artifact: NewID(), Tenant: "default", Batch: b.ID, Call: b.Call(0), Event: "CREATED", Actor: "agent-7", Name: "output", Size: 12,
-			SHA256: Digest(3), MediaType: "text/plain"},
+		{
+			At: Now(), Artifact: NewID(), Tenant: "default", Batch: b.ID, Call: b.Call(0), Event: "CREATED", Actor: "agent-7", Name: "output", Size: 12,
+			SHA256: Digest(3), MediaType: "text/plain",
+		},
 		{At: Now(), Artifact: NewID(), Tenant: "default", Event: "READ", Actor: nasty},
 	}
 	e.Admin = []audit.AdminEvent{

@@ -4,6 +4,9 @@ package storetest
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,11 +140,24 @@ func (b *Batch) Outcome(i, size int) *audit.Entry {
 			Outcome: tool.Succeeded, Queue: time.Millisecond, Run: 3 * time.Millisecond, OutputKind: "TEXT", OutputBytes: int64(size),
 			OutputSHA256: Digest(byte(i)), OutputTokens: 250, KeptTokens: 250,
 		}},
-		Events: []audit.Event{{Wire: make([]byte, size)}},
+		Events: []audit.Event{{Wire: prose(size)}},
 	}
 }
 
 // End is the entry that ends the batch.
 func (b *Batch) End() *audit.Entry {
 	return &audit.Entry{Stream: b.Stream, Events: []audit.Event{{Wire: make([]byte, 120)}}, End: "COMPLETED"}
+}
+
+// prose is n bytes that compress about as well as source code does.
+func prose(n int) []byte {
+	words := strings.Fields("if err != nil { return fmt.Errorf( writing %w ) } func ( l *Log ) for range := ctx type struct string append make")
+	out := make([]byte, 0, n+16)
+	for len(out) < n {
+		out = append(append(out, words[rand.IntN(len(words))]...), " \t\n."[rand.IntN(4)])
+		if rand.IntN(4) == 0 {
+			out = strconv.AppendInt(out, rand.Int64N(1<<20), 36)
+		}
+	}
+	return out[:n]
 }

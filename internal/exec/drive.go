@@ -1,0 +1,289 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/toold/toold/internal/audit"
+	"github.com/toold/toold/internal/policy"
+	"github.com/toold/toold/internal/session"
+	"github.com/toold/toold/internal/tool"
+)
+
+// begin sets an accepted batch going. Its acceptance is durable.
+func (b *Batch) begin() {
+	b.mu.Lock()
+	b.timer = time.AfterFunc(time.Until(b.deadline), func() { b.stopAll(stopDeadline) })
+	b.watchUnread()
+	over := b.left == 0 && b.out == nil && !b.flushing
+	b.mu.Unlock()
+	if over {
+		b.end()
+		return
+	}
+	go b.drive()
+}
+
+// drive runs the waves. It is the only goroutine that starts calls of the batch.
+func (b *Batch) drive() {
+	for _, w := range b.waves {
+		b.runWave(w)
+	}
+	b.mu.Lock()
+	for !b.over && b.broken == nil && (b.left == 0 || b.flushing) {
+		changed := b.changed
+		b.mu.Unlock()
+		<-changed
+		b.mu.Lock()
+	}
+	b.mu.Unlock()
+	b.end()
+}
+
+// end closes what an ended (or drained) batch holds.
+func (b *Batch) end() {
+	b.mu.Lock()
+	b.timer.Stop()
+	if b.unread != nil {
+		b.unread.Stop()
+	}
+	b.over = b.left == 0 && b.broken == nil
+	b.announce()
+	b.mu.Unlock()
+	b.stopStarting(nil)
+	b.stopReading(nil)
+	b.stopWriting(nil)
+	b.x.batchEnded(b)
+}
+
+// runWave runs the calls of a wave, reads at most MaxParallelReads at once, and
+// waits for them. Calls that only wait count for nothing.
+func (b *Batch) runWave(w Wave) {
+	if len(w) == 1 {
+		b.step(b.calls[w[0]])
+		return
+	}
+	limit := b.req.MaxParallelReads
+	if limit == 0 {
+		limit = b.x.Limits.ParallelReads
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for _, i := range w {
+		c := b.calls[i]
+		if !c.action.Waits {
+			slots <- struct{}{}
+		}
+		wg.Go(func() {
+			b.step(c)
+			if !c.action.Waits {
+				<-slots
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// step brings one call to its outcome: checks that it may still start, records
+// what must be on record before, and runs it.
+func (b *Batch) step(c *call) {
+	defer b.giveBack(c)
+	x := b.x
+	began := x.Now()
+	if b.leftToNext() {
+		return
+	}
+	if f := b.blocked(c); f != nil {
+		b.finish(c, *f, outcomeFacts{})
+		return
+	}
+	if c.class != tool.ReadOnly && c.spec.Scope == tool.ScopeWorkspace && !c.locked {
+		fence, err := x.locks.acquire(b.starting, b.workspaceName(c.req.Workspace))
+		if err != nil {
+			b.notStarted(c)
+			return
+		}
+		c.fence, c.locked = fence, true
+	}
+	if !c.slot && !c.action.Waits {
+		if x.slots.Acquire(b.starting, 1) != nil {
+			b.notStarted(c)
+			return
+		}
+		c.slot = true
+	}
+	if f := b.blocked(c); f != nil { // waiting may have taken long
+		b.finish(c, *f, outcomeFacts{})
+		return
+	}
+	if !b.take(c) {
+		return
+	}
+	if err := b.authorize(c); err != nil {
+		b.notStarted(c)
+		return
+	}
+	if c.refusal != nil {
+		b.finish(c, *c.refusal, outcomeFacts{})
+		return
+	}
+	b.execute(c, x.Now().Sub(began))
+}
+
+// take marks a call as starting: from here on it is stopped, not dropped. It
+// reports false when the call was cancelled meanwhile and has its outcome.
+func (b *Batch) take(c *call) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.taken = c.result == nil
+	return c.taken
+}
+
+// blocked says why a call must not start now, as its result; nil = it may.
+func (b *Batch) blocked(c *call) *Finished {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.blockedNow(c)
+}
+
+func (b *Batch) blockedNow(c *call) *Finished {
+	if c.stop != nil {
+		return unstarted(c.stop)
+	}
+	if err := context.Cause(b.starting); err != nil {
+		return unstarted(asStop(err))
+	}
+	if c.class == tool.ReadOnly || b.req.Failure == Continue {
+		return nil
+	}
+	for _, p := range b.calls[:c.index] {
+		if p.class == tool.ReadOnly || p.result == nil {
+			continue
+		}
+		switch o := p.result.Outcome; {
+		case o == tool.Unknown || o == tool.Interrupted:
+			return skipped("PREDECESSOR_UNKNOWN", p, "what it did is not known; look at the state, then send the rest anew")
+		case b.req.Failure == StopOnFailure && o != tool.Succeeded:
+			return skipped("PREDECESSOR_FAILED", p, "the batch's failure policy is STOP_ON_FAILURE")
+		}
+	}
+	return nil
+}
+
+func skipped(reason string, p *call, why string) *Finished {
+	return &Finished{Outcome: tool.Skipped, Error: &tool.Error{
+		Reason: reason, Metadata: map[string]string{"call_id": string(p.id)},
+		Message: fmt.Sprintf("not run: call %q before it ended %s, and %s", p.id, p.result.Outcome, why),
+	}}
+}
+
+func unstarted(s *stop) *Finished {
+	return &Finished{Outcome: tool.Cancelled, Error: &tool.Error{Reason: s.reason, Message: "not run: " + s.message, Retryable: true}}
+}
+
+func asStop(err error) *stop {
+	var s *stop
+	if errors.As(err, &s) {
+		return s
+	}
+	return stopGone
+}
+
+// notStarted ends a call whose wait to start was cut short; a drained one is
+// left as it is, for whoever adopts the batch.
+func (b *Batch) notStarted(c *call) {
+	if b.leftToNext() {
+		return
+	}
+	f := b.blocked(c)
+	if f == nil {
+		f = unstarted(stopGone)
+	}
+	b.finish(c, *f, outcomeFacts{})
+}
+
+// leftToNext reports whether this process must start nothing more of the batch.
+func (b *Batch) leftToNext() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.draining || b.broken != nil
+}
+
+// authorize makes sure that a call's receipt permits it to run now: a decision
+// made in another session epoch is made again, and a call that is not READ_ONLY
+// gets its start mark. It waits for a ledger that is away, until the batch must
+// stop starting calls; then it fails with that cause. A call that is refused
+// now has c.refusal set, its decision recorded.
+func (b *Batch) authorize(c *call) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		entry, err := b.startEntry(c)
+		if err == nil && entry == nil {
+			return nil
+		}
+		var receipts []audit.Receipt
+		if err == nil {
+			receipts, err = b.x.Log.Intend(context.WithoutCancel(b.starting), entry)
+		}
+		if err == nil {
+			c.receipt, c.marked = receipts[len(receipts)-1], len(entry.Starts) > 0
+			return nil
+		}
+		b.x.Logger.Warn("call waits for the ledger", "batch_id", b.id, "call_id", c.id, "error", err)
+		select {
+		case <-b.starting.Done():
+			return context.Cause(b.starting)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// startEntry is what must be on record before the call runs; nil when it is
+// already.
+func (b *Batch) startEntry(c *call) (*audit.Entry, error) {
+	e := &audit.Entry{Stream: b.stream}
+	if b.req.Session != "" {
+		s, err := b.x.Sessions.Get(context.WithoutCancel(b.starting), b.caller, b.req.Session)
+		switch {
+		case errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotFound):
+			c.refusal = unstarted(stopSession)
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case s.Epoch != c.decision.SessionEpoch:
+			b.decideAgain(c, s)
+			e.Decisions = append(e.Decisions, c.decision)
+			e.Events = append(e.Events, b.event(c, Decided{Decision: c.decision, Effects: c.action.Effects}))
+		}
+	}
+	if c.refusal == nil && (c.class != tool.ReadOnly || c.again) && !c.marked {
+		c.attempt++ // a try that failed may have left its mark
+		start := b.startMark(c)
+		if len(e.Decisions) > 0 {
+			start.On, start.Decision = audit.Receipt{}, c.decision.ID
+		}
+		e.Starts = append(e.Starts, start)
+		e.Events = append(e.Events, b.event(c, Started{Executor: builtin, Attempt: c.attempt, Fence: c.fence, Queue: b.x.Now().Sub(b.acceptedAt)}))
+	}
+	if len(e.Decisions)+len(e.Starts) == 0 {
+		return nil, nil
+	}
+	return e, nil
+}
+
+// decideAgain judges a call in the session as it is now.
+func (b *Batch) decideAgain(c *call, now session.Session) {
+	began := b.x.Now()
+	d := b.x.Policy.Decide(policy.Input{
+		Caller: b.caller, SessionMode: now.Mode, Tool: c.spec.Name, Class: c.class,
+		Effects: c.action.Effects, Commands: c.action.Commands, Findings: c.action.Findings, Isolated: b.x.Isolation,
+	})
+	b.recordDecision(c, d, b.x.Now().Sub(began))
+	c.decision.SessionEpoch = now.Epoch
+	if d.Verdict != policy.Allow {
+		c.refusal = refusal(b.req.Ask, c.req.Tool, d)
+	}
+	b.x.metrics.decided(d)
+}
