@@ -63,7 +63,7 @@ type GetServerInfoResponse struct {
 	Version         string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`   // semver, with the commit of the build where known
 	Features        []string               `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"` // sorted lower_snake names of what is served beyond the first release; ask for it by name
 	Limits          *Limits                `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	PolicyVersion   string                 `protobuf:"bytes,4,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`       // digest of the policy in force: 64 hex digits
+	PolicyVersion   string                 `protobuf:"bytes,4,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`       // digest of the policy in force: 16 hex digits
 	CatalogRevision string                 `protobuf:"bytes,5,opt,name=catalog_revision,json=catalogRevision,proto3" json:"catalog_revision,omitempty"` // as in ListToolsResponse.revision
 	Isolation       string                 `protobuf:"bytes,6,opt,name=isolation,proto3" json:"isolation,omitempty"`                                    // how commands are confined: "none" = process group and limits only
 	Store           string                 `protobuf:"bytes,7,opt,name=store,proto3" json:"store,omitempty"`                                            // "sqlite" or "postgres"

@@ -694,9 +694,10 @@ type OutputBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tokens left in the model's context. The results share
 	// clamp(35 % of it, 256, 8192), each clamp(share, 96, 2048). 0 = byte limits
-	// only.
+	// only, unless max_tokens_per_call is given.
 	ContextRemainingTokens int64 `protobuf:"varint,1,opt,name=context_remaining_tokens,json=contextRemainingTokens,proto3" json:"context_remaining_tokens,omitempty"`
-	// Bytes of one result; 0 = 100 000; lowered to Limits.max_bytes_per_call.
+	// Bytes of one result, at least 256; 0 = 100 000; lowered to
+	// Limits.max_bytes_per_call.
 	MaxBytesPerCall int64 `protobuf:"varint,2,opt,name=max_bytes_per_call,json=maxBytesPerCall,proto3" json:"max_bytes_per_call,omitempty"`
 	// Bytes of all results; each gets an equal share at most. 0 = 300 000; lowered
 	// to Limits.max_bytes_per_batch.

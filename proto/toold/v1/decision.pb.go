@@ -219,7 +219,7 @@ type PermissionDecision struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Id of the rule, finding or profile that decided.
 	PolicyId string `protobuf:"bytes,4,opt,name=policy_id,json=policyId,proto3" json:"policy_id,omitempty"`
-	// Digest of the policy in force: 64 hex digits.
+	// Digest of the policy in force: 16 hex digits.
 	PolicyVersion string        `protobuf:"bytes,5,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	Verdict       Verdict       `protobuf:"varint,6,opt,name=verdict,proto3,enum=toold.v1.Verdict" json:"verdict,omitempty"`
 	Stage         DecisionStage `protobuf:"varint,7,opt,name=stage,proto3,enum=toold.v1.DecisionStage" json:"stage,omitempty"`

@@ -80,7 +80,7 @@ func (PrincipalKind) EnumDescriptor() ([]byte, []int) {
 // a field of a request.
 type Principal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// spiffe://…, system:serviceaccount:ns:name, user:mail; "local:NAME" in
+	// spiffe://…, system:serviceaccount:ns:name, user:mail; "local" in
 	// embedded mode. Never empty.
 	Id   string        `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Kind PrincipalKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.PrincipalKind" json:"kind,omitempty"`
