@@ -175,6 +175,8 @@ func (d *daemon) load(ctx context.Context, kib int) (result, error) {
 		}()
 	}
 	var kept atomic.Pointer[[][]byte]
+	var rounds atomic.Int64
+	before := d.cpu()
 	r, err := loop(ctx, d.b.clients, time.Second, d.b.duration, func(ctx context.Context, i int) error {
 		var transcript [][]byte
 		keep := kept.Load() == nil
@@ -189,6 +191,7 @@ func (d *daemon) load(ctx context.Context, kib int) (result, error) {
 		if err != nil {
 			return err
 		}
+		rounds.Add(1)
 		if keep {
 			kept.Store(&transcript)
 		}
@@ -197,7 +200,7 @@ func (d *daemon) load(ctx context.Context, kib int) (result, error) {
 	if err != nil {
 		return r, err
 	}
-	r.perRound, r.transcript = 10, *kept.Load()
+	r.perRound, r.transcript, r.cpu = 10, *kept.Load(), d.cpu().since(before, int(rounds.Load()))
 	return r, nil
 }
 

@@ -15,6 +15,7 @@ type result struct {
 	latencies  []time.Duration // of each round, ascending
 	perRound   int             // calls in a round
 	transcript [][]byte        // messages of one round as they came
+	cpu        string          // where its processor time went
 }
 
 func (r result) perSecond() float64 { return float64(len(r.latencies)) / r.took.Seconds() }

@@ -141,7 +141,7 @@ func (b *bench) batches(ctx context.Context, d *daemon, kib int) error {
 	if err != nil {
 		return fmt.Errorf("raw gRPC floor: %w", err)
 	}
-	fmt.Printf("  10 reads of %3d KiB   %s\n", kib, got.line())
+	fmt.Printf("  10 reads of %3d KiB   %s\n    %s\n", kib, got.line(), got.cpu)
 	fmt.Printf("    raw gRPC            %s   toold has %.0f %%\n", raw.line(), 100*got.perSecond()/raw.perSecond())
 	if d.dsn == "" {
 		return nil

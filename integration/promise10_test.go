@@ -19,18 +19,19 @@ import (
 // Commands print a gigabyte, with live output to a reader that hardly reads. The
 // daemon's memory stays bounded, and the artifact has every byte.
 func TestPromise10_MemoryStaysBounded(t *testing.T) {
-	size := int64(times(200, 1000)) * 1_000_000
 	eachStore(t, func(t *testing.T, s *site) {
 		d := s.start()
 		c := s.client(t)
 		run(t, c, batch(bash("warm", "yes | head -c 5000000"))) // buffers that are there to stay
 		for _, flood := range []struct {
 			name, pattern, command string
+			megabytes              int
 		}{
-			{"lines", "toold prints\n", "yes toold prints | head -c %d"},
-			{"one endless line", "x", `head -c %d /dev/zero | tr "\0" x`},
-			{"no text at all", "\x00\xff", `yes "$(printf "\\377")" | tr "\n" "\0" | tail -c +2 | head -c %d`},
+			{"lines", "toold prints\n", "yes toold prints | head -c %d", times(200, 1000)},
+			{"one endless line", "x", `head -c %d /dev/zero | tr "\0" x`, times(40, 1000)},
+			{"no text at all", "\x00\xff", `yes "$(printf "\\377")" | tr "\n" "\0" | tail -c +2 | head -c %d`, times(40, 1000)},
 		} {
+			size := int64(flood.megabytes) * 1_000_000
 			before := memory(t, d, "VmRSS")
 			req := batch(bash("flood", fmt.Sprintf(flood.command, size)))
 			req.Spec.Stream = &pb.StreamOptions{OutputChunks: true}
@@ -49,7 +50,7 @@ func TestPromise10_MemoryStaysBounded(t *testing.T) {
 			if got := streamed(t, c, full.GetUri()); got != full.GetSha256() {
 				t.Errorf("%s: what can be read has SHA-256 %s, want %s", flood.name, got, full.GetSha256())
 			}
-			t.Logf("%s: %d MB, grew by %.1f MiB at the most", flood.name, size/1_000_000, float64(grown)/(1<<20))
+			t.Logf("%s: %d MB, grew by %.1f MiB at the most", flood.name, flood.megabytes, float64(grown)/(1<<20))
 		}
 	})
 }

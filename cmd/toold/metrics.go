@@ -10,6 +10,7 @@ import (
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 
 	"github.com/toold/toold/internal/audit"
 )
@@ -25,7 +26,7 @@ func newMeters() (*sdk.MeterProvider, *prometheus.Registry, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the metrics exporter: %w", err)
 	}
-	return sdk.NewMeterProvider(sdk.WithReader(reader)), registry, nil
+	return sdk.NewMeterProvider(sdk.WithReader(reader), sdk.WithExemplarFilter(exemplar.AlwaysOffFilter)), registry, nil
 }
 
 // ledgerMetrics measures the writer of the audit log.

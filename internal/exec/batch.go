@@ -251,7 +251,7 @@ func (b *Batch) facts() audit.Batch {
 		Session: r.Session, Workspace: b.workspaceName(""), Principal: b.caller.Principal.ID, OnBehalfOf: b.caller.OnBehalfOf,
 		AgentID: r.Agent.ID, AgentVersion: r.Agent.Version, Model: r.Agent.Model, ConversationID: r.Agent.Conversation,
 		ScheduleMode: r.Mode.String(), CallCount: len(b.calls), ContextRemaining: int64(r.Budget.ContextRemaining), Labels: r.Labels,
-		PeerAddr: r.Peer.Addr, UserAgent: r.Peer.UserAgent, TraceID: r.Peer.TraceID, Replica: x.Replica,
+		PeerAddr: r.Peer.Addr, UserAgent: clean(r.Peer.UserAgent, 256), TraceID: r.Peer.TraceID, Replica: x.Replica,
 		PolicyVersion: x.Policy.Version(), CatalogRevision: x.Registry.Revision(),
 	}
 }

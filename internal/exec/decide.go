@@ -84,7 +84,7 @@ func (x *Executor) prepare(ctx context.Context, b *Batch, c *call) error {
 		return fmt.Errorf("tool %s declared %s and prepared %s", c.spec.Name, c.spec.Class, a.Class)
 	}
 	for i := range a.Effects { // a name on disk need not be UTF-8
-		a.Effects[i].Target = strings.ToValidUTF8(a.Effects[i].Target, "\uFFFD")
+		a.Effects[i].Target = clean(a.Effects[i].Target, maxTarget)
 	}
 	c.action, c.class = a, a.Class
 	c.timeout = c.limitTime(b.req.CallTimeout, x.Limits.CallTimeout)
@@ -102,6 +102,9 @@ func safePrepare(ctx context.Context, t tool.Tool, env tool.Env, c *call) (a too
 	defer cancel()
 	return t.Prepare(ctx, env, c.args)
 }
+
+// maxTarget bounds the target of one effect, in bytes.
+const maxTarget = 4 << 10
 
 // prepareTimeout bounds what a tool may spend on looking things up.
 const prepareTimeout = 5 * time.Second
@@ -139,7 +142,7 @@ func (b *Batch) recordDecision(c *call, d policy.Decision, took time.Duration) {
 	no := c.decision.No + 1
 	row := audit.Decision{
 		DecidedAt: cut(b.x.Now()), ID: uuid.Must(uuid.NewV7()).String(), Tenant: b.caller.Tenant, Batch: b.id, Call: c.id, No: no,
-		Tool: ledgerName(c.req.Tool), Class: c.class, Verdict: d.Verdict.String(), Reason: d.Reason, ReasonCode: d.ReasonCode, PolicyID: d.PolicyID,
+		Tool: ledgerName(c.req.Tool), Class: c.class, Verdict: d.Verdict.String(), Reason: clean(d.Reason, maxReason), ReasonCode: d.ReasonCode, PolicyID: d.PolicyID,
 		PolicyVersion: b.x.Policy.Version(), Matched: d.Matched, Stage: d.Stage.String(), ArgsDigest: c.digest, DecidedBy: "policy",
 		Principal: b.caller.Principal.ID, OnBehalfOf: b.caller.OnBehalfOf, Session: b.req.Session, SessionEpoch: b.session.Epoch,
 		EvalMicros: took.Microseconds(),
@@ -154,18 +157,20 @@ func (b *Batch) recordDecision(c *call, d policy.Decision, took time.Duration) {
 }
 
 // ledgerName keeps a hallucinated tool name from filling the ledger.
-func ledgerName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r == 0 {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(name, "\uFFFD"))
-	if len(name) > 128 {
-		name = strings.ToValidUTF8(name[:125], "") + "…"
+func ledgerName(name string) string { return clean(name, 128) }
+
+// clean makes text fit for the ledger: valid UTF-8 without NUL, at most most
+// bytes.
+func clean(s string, most int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 	}
-	return name
+	return s
 }
+
+// maxReason bounds the reason of a decision on record, in bytes.
+const maxReason = 2 << 10
 
 // masked is a call's arguments as they may be stored: canonical, secrets masked;
 // the empty object where they are not valid (their digest is on record).

@@ -113,6 +113,7 @@ func (x *Executor) Execute(ctx context.Context, caller tool.Caller, req Request)
 	b, err = x.accept(context.WithoutCancel(ctx), caller, req)
 	x.settleClaim(key, c, b)
 	var taken *audit.TakenError
+	var bad *audit.InvalidError
 	switch {
 	case errors.As(err, &taken):
 		if err := sameContent(taken.Digest, req.Digest, taken.Batch); err != nil {
@@ -130,6 +131,8 @@ func (x *Executor) Execute(ctx context.Context, caller tool.Caller, req Request)
 			Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Err: err, RetryAfter: time.Second,
 			Message: "the decision could not be recorded, so nothing may run; retry with the same request id",
 		}
+	case errors.As(err, &bad):
+		return nil, false, &Error{Kind: KindInvalid, Reason: "BATCH_MALFORMED", Message: "the batch cannot be recorded", Err: err}
 	case err != nil:
 		return nil, false, err
 	}

@@ -15,10 +15,11 @@ import (
 // through its os.Root, so that no symbolic link, "..", absolute path or race
 // reaches anything outside.
 type Workspace struct {
-	id    string
-	dir   string
-	given string // dir as it was named, before links in it were resolved
-	root  *os.Root
+	id     string
+	dir    string
+	given  string // dir as it was named, before links in it were resolved
+	root   *os.Root
+	folder *os.File // of root
 }
 
 // OpenWorkspace opens dir (an existing folder) as workspace id.
@@ -35,7 +36,11 @@ func OpenWorkspace(id, dir string) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workspace %s: %w", id, err)
 	}
-	return &Workspace{id: id, dir: real, given: abs, root: root}, nil
+	folder, err := root.Open(".")
+	if err != nil {
+		return nil, fmt.Errorf("workspace %s: %w", id, errors.Join(err, root.Close()))
+	}
+	return &Workspace{id: id, dir: real, given: abs, root: root, folder: folder}, nil
 }
 
 // ID is the workspace's name.
@@ -45,11 +50,15 @@ func (w *Workspace) ID() string { return w.id }
 // working directories; files are reached by Root.
 func (w *Workspace) Dir() string { return w.dir }
 
+// Folder is the folder itself, open: the place to go on from, one name at a
+// time. It is not to be listed (its position is shared) or closed.
+func (w *Workspace) Folder() *os.File { return w.folder }
+
 // Root is the confined view of the folder.
 func (w *Workspace) Root() *os.Root { return w.root }
 
 // Close releases the folder.
-func (w *Workspace) Close() error { return w.root.Close() }
+func (w *Workspace) Close() error { return errors.Join(w.folder.Close(), w.root.Close()) }
 
 // Path is a resolved place inside a workspace: relative, "/"-separated, no
 // links in it, "." for the workspace itself.

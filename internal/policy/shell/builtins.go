@@ -107,6 +107,9 @@ func setArgs(sh *state, argv []value, _ *value) value {
 		sh.a.find("secret", "the whole environment")
 	}
 	for i, v := range argv[1:] {
+		if strings.HasPrefix(v.text, "-") && strings.ContainsAny(v.text, "ak"+hole) || v.is("allexport", "keyword", "history") || argv[i].is("-o") && !v.known() {
+			sh.a.changes = true // programs get to see what is assigned from here on
+		}
 		if v.is("--") {
 			sh.args, sh.argsKnown = argv[i+2:], true
 			return value{}
@@ -232,16 +235,28 @@ func testWords(sh *state, argv []value, _ *value) value {
 		if argv[i].is("-v") || strings.Contains(v.text, "$(") {
 			sh.subscript(v)
 		}
+		if v.split && (i == 0 || argv[i].is("-a", "-o", "!", "(")) {
+			sh.a.changes = true // it may be -v and a name to expand
+		}
 	}
 	return value{}
 }
 
 func printf(sh *state, argv []value, in *value) value {
-	if len(argv) > 2 && argv[1].is("-v") {
-		sh.subscript(argv[2])
-		sh.assigns(argv[2].text, unknown)
-		sh.set(argv[2].text, unknown)
-		return value{}
+	if len(argv) > 1 {
+		if name, ok := strings.CutPrefix(argv[1].text, "-v"); ok {
+			v := literal(name)
+			if name == "" && len(argv) > 2 {
+				v = argv[2]
+			}
+			sh.subscript(v)
+			sh.assigns(v.text, unknown)
+			sh.set(v.text, unknown)
+			return value{}
+		}
+		if argv[1].maybeOption() {
+			sh.a.changes = true
+		}
 	}
 	sh.record(argv, "")
 	return sh.output(&call{name: "printf", argv: argv, args: argv[1:], in: in})
@@ -269,7 +284,7 @@ var harmlessVars = strings.Fields("LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLO
 
 // spoilers are variables that make programs load or run something: names, or
 // beginnings of names that end in "*".
-var spoilers = strings.Fields(`LD_* DYLD_* BASH_ENV ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND EXECIGNORE GLOBIGNORE
+var spoilers = strings.Fields(`LD_* DYLD_* BASH_ENV BASH_CMDS BASH_ALIASES BASH_LOADABLES_PATH ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND EXECIGNORE GLOBIGNORE
 	GIT_CONFIG* GIT_EXTERNAL_DIFF GIT_SSH* GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_ASKPASS GIT_EXEC_PATH GIT_PROXY_COMMAND GIT_TEMPLATE_DIR
 	PAGER MANPAGER *_PAGER LESSOPEN LESSCLOSE EDITOR VISUAL BROWSER
 	PYTHONPATH PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PERL5OPT PERL5LIB PERL5DB RUBYOPT RUBYLIB NODE_OPTIONS NODE_PATH JAVA_TOOL_OPTIONS _JAVA_OPTIONS
@@ -280,7 +295,7 @@ var commandVars = strings.Fields("PAGER MANPAGER *_PAGER GIT_SSH_COMMAND GIT_EXT
 
 // movers change which program or file a name means: harmless in themselves, but
 // nothing after them is proved.
-var movers = strings.Fields("PATH IFS CDPATH HOME TMPDIR XDG_* GIT_* LESS PYTHON* npm_* NPM_* GOFLAGS GOENV CARGO_* MAKEFLAGS DOCKER_* KUBECONFIG AWS_* *_PROXY *_proxy HTTP* RUSTFLAGS")
+var movers = strings.Fields("PATH BASH_* HIST* POSIXLY_CORRECT IFS CDPATH HOME TMPDIR XDG_* GIT_* LESS PYTHON* npm_* NPM_* GOFLAGS GOENV CARGO_* MAKEFLAGS DOCKER_* KUBECONFIG AWS_* *_PROXY *_proxy HTTP* RUSTFLAGS")
 
 // varMatches says whether a variable's name is in a list.
 func varMatches(list []string, name string) bool {

@@ -174,6 +174,10 @@ func (x *expansion) parts(parts []syntax.WordPart, q quoting) {
 			x.add(x.sh.procSubst(p))
 		case *syntax.ExtGlob:
 			x.cur.glob = true
+			if strings.ContainsAny(p.Pattern.Value, "$`(") {
+				x.sh.a.changes = true
+				x.sh.expandAgain(p.Pattern.Value)
+			}
 			x.add("*")
 		default:
 			x.add(hole)
@@ -307,17 +311,31 @@ func (sh *state) arithmetic(n syntax.Node) {
 			if !sh.a.spend(2) {
 				return false
 			}
-			v := sh.word(n)
-			if vs, ok := sh.get(v.text); ok {
-				v = joined(vs, " ")
-			}
-			sh.subscript(v)
+			sh.evaluated(sh.word(n))
 			return false
 		case *syntax.Lit:
 			return false
 		}
 		return true
 	})
+}
+
+// evaluated judges text that is evaluated as an arithmetic expression: names in
+// it stand for expressions again.
+func (sh *state) evaluated(v value) {
+	done, ok := sh.a.step()
+	if !ok {
+		return
+	}
+	defer done()
+	sh.subscript(v)
+	for _, name := range strings.FieldsFunc(v.text, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		if vs, ok := sh.get(name); ok && syntax.ValidName(name) && joined(vs, " ").text != v.text {
+			sh.evaluated(joined(vs, " "))
+		}
+	}
 }
 
 // subscript judges text that bash expands once more: the operand of test -v,

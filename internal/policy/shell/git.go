@@ -7,7 +7,7 @@ import (
 
 // programKeys are the keys of git's configuration that name programs, or that
 // lead to them.
-var programKeys = regexp.MustCompile(`(?i)^(core\.(fsmonitor|pager|editor|sshcommand|askpass|hookspath|gitproxy|alternaterefscommand|attributesfile|worktree)|pager\..*|alias\..*|diff\.external|diff\..*\.(command|textconv)|(diff|merge)tool\..*|merge\..*\.driver|filter\..*\.(clean|smudge|process)|gpg\.(.*\.)?program|credential\.(.*\.)?helper|sequence\.editor|interactive\.difffilter|sendemail\..*|remote\..*\.(uploadpack|receivepack|vcs|proxy)|uploadpack\.packobjectshook|submodule\..*\.update|browser\..*|web\.browser|man\..*\.cmd|trailer\..*|init\.templatedir|include(if\..*)?\.path|url\..*|protocol\..*|http\.proxy|safe\.directory)$`)
+var programKeys = regexp.MustCompile(`(?i)^(core\.(fsmonitor|pager|editor|sshcommand|askpass|hookspath|gitproxy|alternaterefscommand|attributesfile|worktree)|pager\..*|alias\..*|diff\.external|diff\..*\.(command|textconv)|(diff|merge)tool\..*|merge\..*\.driver|filter\..*\.(clean|smudge|process)|gpg\.(.*\.)?program|credential\.(.*\.)?helper|sequence\.editor|interactive\.difffilter|sendemail\..*|remote\..*|extensions\..*|uploadpack\.packobjectshook|submodule\..*\.update|browser\..*|web\.browser|man\..*\.cmd|trailer\..*|init\.templatedir|include(if\..*)?\.path|url\..*|protocol\..*|http\.proxy|safe\.directory)$`)
 
 // quietValues switch such a key off.
 var quietValues = []string{"", "cat", "false", "true", "less", "/dev/null", "never", "explicit", "vim", "vi", "nano"}
@@ -118,13 +118,13 @@ func git(sh *state, c *call) bool {
 			sh.a.find("drop_head", text)
 		}
 	case "symbolic-ref":
-		return len(ops) == 1
+		return len(ops) == 1 && first.known()
 	case "config":
 		return sh.gitConfig(p, ops)
 	case "remote":
 		return first.is("", "-v", "get-url") || (first.is("show") && hasOption(c.args, []string{"-n"}))
 	case "stash", "worktree", "notes", "reflog":
-		return first.is("list", "show", "exists") || (c.sub == "reflog" && (len(ops) == 0 || !first.is("expire", "delete")))
+		return first.is("list", "show", "exists") || (c.sub == "reflog" && (len(ops) == 0 || (first.known() && !first.is("expire", "delete", "drop", "write"))))
 	case "submodule":
 		sh.gitSubmodule(c, ops)
 		return first.is("status", "summary")

@@ -10,7 +10,7 @@ import (
 // a path's end, case folded. To write one is asked for in every profile,
 // whichever tool does it.
 var Protected = []string{
-	"**/.git/hooks/**", "**/.git/config", "**/.git/info/attributes", "**/.gitmodules",
+	"**/.git", "**/.git/**", "**/.gitmodules", "**/rust-toolchain", "**/rust-toolchain.toml",
 	"**/.github/workflows/**", "**/.gitlab-ci.yml", "**/.circleci/**", "**/jenkinsfile", "**/.husky/**", "**/.pre-commit-config.yaml",
 	"**/.vscode/**", "**/.idea/**", "**/.claude/**", "**/.cursor/**", "**/.mcp.json", "**/.envrc",
 	"**/.bashrc", "**/.bash_profile", "**/.bash_login", "**/.bash_logout", "**/.profile", "**/.zshrc", "**/.zshenv", "**/.zprofile", "**/.zlogin",

@@ -26,7 +26,7 @@ func init() {
 		"vim": editor, "vi": editor, "nvim": editor, "view": editor, "ex": editor, "emacs": editor, "less": editor, "more": editor, "ed": editor,
 		"date": tellsTime, "ps": listsProcesses, "jq": filters, "yq": filters,
 		"ip": networkState, "mount": mounts, "sysctl": kernelState, "hostname": noOperand, "crontab": schedules, "split": always, "gh": hosted,
-		"make": makes,
+		"make": makes, "xxd": dumps,
 	}
 	for name := range interpreters {
 		judges[name] = interprets
@@ -174,14 +174,21 @@ func archives(sh *state, c *call) bool {
 			file, ok = c.args[1], true
 		}
 	}
-	if ok && !remotePath(file) {
+	if ok && remotePath(file) {
+		sh.connect(literal("ssh://" + file.text[:strings.IndexByte(file.text, ':')]))
+	} else if ok {
 		if writes && !strings.Contains(joined(c.args[:min(1, len(c.args))], "").text, "x") && !c.p.has("-x", "--extract", "--get") {
 			sh.touch(writesFile, file)
 		} else {
 			sh.readAny(file)
 		}
 	}
-	return list && !writes
+	return list && !writes && !(ok && remotePath(file))
+}
+
+// dumps judges xxd, some of whose options are words after one dash.
+func dumps(_ *state, c *call) bool {
+	return !slices.ContainsFunc(c.args, func(v value) bool { return strings.HasPrefix(v.text, "-ps") || strings.HasPrefix(v.text, "-post") })
 }
 
 func unpacks(sh *state, c *call) bool {
@@ -287,7 +294,7 @@ func networkState(sh *state, c *call) bool {
 		sh.fork().run(ops[3:], c.in)
 		return false
 	}
-	return len(ops) < 2 || ops[1].is("show", "list", "ls", "lst", "get", "s", "sh")
+	return len(ops) < 2 || ops[1].is("show", "list", "ls", "lst", "get", "sh")
 }
 
 func mounts(sh *state, c *call) bool {
@@ -313,9 +320,11 @@ func listsProcesses(_ *state, c *call) bool {
 	return !slices.ContainsFunc(c.args, func(v value) bool { return !strings.HasPrefix(v.text, "-") && strings.Contains(v.text, "e") })
 }
 
-// filters judges jq and yq, whose programs can print the environment.
+// filters judges jq and yq, whose programs can print the environment and files.
 func filters(_ *state, c *call) bool {
-	return !slices.ContainsFunc(c.p.operands, func(v value) bool { return strings.Contains(strings.ToLower(v.text), "env") })
+	return !slices.ContainsFunc(c.p.operands, func(v value) bool {
+		return strings.Contains(strings.ToLower(v.text), "env") || strings.Contains(v.text, "load")
+	})
 }
 
 func kernelState(sh *state, c *call) bool {

@@ -235,7 +235,11 @@ func (sh *state) judge(m *model, p parsed) (proven bool) {
 		if len(m.operands) == 0 {
 			return false
 		}
-		sh.apply(m.operands[min(i, len(m.operands)-1)], v)
+		last := len(m.operands) - 1
+		sh.apply(m.operands[min(i, last)], v)
+		for j := i + 1; j <= last && (v.glob || v.split); j++ { // it may be several words
+			sh.apply(m.operands[j], v)
+		}
 	}
 	return !m.changes && !p.foreign && (!p.vague || m.harmless)
 }

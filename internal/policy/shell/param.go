@@ -72,7 +72,7 @@ func (sh *state) element(vs []value, index syntax.ArithmExpr) []value {
 	if n := atoi(i.text); n >= 0 && n < len(vs) {
 		return vs[n : n+1]
 	}
-	sh.subscript(i)
+	sh.evaluated(i)
 	return []value{unknown}
 }
 
@@ -95,7 +95,9 @@ func each(vs []value, f func(string) (string, bool)) []value {
 func (sh *state) slice(vs []value, s *syntax.Slice) []value {
 	number := func(e syntax.ArithmExpr) int {
 		if w, ok := e.(*syntax.Word); ok {
-			return atoi(sh.word(w).text)
+			v := sh.word(w)
+			sh.evaluated(v)
+			return atoi(v.text)
 		}
 		sh.arithmetic(e)
 		return -1

@@ -219,8 +219,18 @@ func (sh *state) touch(u use, v value) {
 	}
 }
 
+// sink says that nothing is kept of what is written to v.
 func (sh *state) sink(v value) bool {
-	return v.known() && strings.HasPrefix(v.text, "/") && sh.placeOf(path.Clean(v.text), false) == placeSink
+	if _, ok := sh.a.pipes[v.text]; ok {
+		return true
+	}
+	return v.known() && !descriptor(path.Clean(v.text)) && strings.HasPrefix(v.text, "/") && sh.placeOf(path.Clean(v.text), false) == placeSink
+}
+
+// descriptor recognises the names of open files: to write to one is to open
+// again whatever file it is, even if that was only opened to be read.
+func descriptor(p string) bool {
+	return p == "/dev/stdin" || (below(p, "/dev/fd") && p != "/dev/fd/1" && p != "/dev/fd/2")
 }
 
 func (sh *state) touchUnknown(u use, v value) {
@@ -262,14 +272,14 @@ func (sh *state) read(u use, p string, v value) {
 func (sh *state) write(p string, v value) {
 	at := sh.placeOf(p, v.glob)
 	if at == placeSink {
+		if descriptor(p) && !sh.sink(v) {
+			sh.a.effect(tool.VerbWrite, "*")
+		}
 		return
 	}
 	sh.a.effect(tool.VerbWrite, sh.a.target(p))
 	switch {
-	case strings.HasPrefix(p, "/dev/tcp/"), strings.HasPrefix(p, "/dev/udp/"):
-		host, port, _ := strings.Cut(p[len("/dev/tcp/"):], "/")
-		sh.connect(literal(host + ":" + port))
-		sh.a.find("network_redirect", quote(p))
+	case sh.socket(p):
 	case at == placeDisk:
 		sh.a.find("device_write", quote(p))
 	case p == "/proc/sysrq-trigger":
@@ -283,6 +293,17 @@ func (sh *state) write(p string, v value) {
 	case at == placeInside && strings.Contains(p, "/.git/"):
 		sh.a.find("protected_path", quote(p))
 	}
+}
+
+// socket judges a redirection to or from a name that bash makes a connection of.
+func (sh *state) socket(p string) bool {
+	if !strings.HasPrefix(p, "/dev/tcp/") && !strings.HasPrefix(p, "/dev/udp/") {
+		return false
+	}
+	host, port, _ := strings.Cut(p[len("/dev/tcp/"):], "/")
+	sh.connect(literal(host + ":" + port))
+	sh.a.find("network_redirect", quote(p))
+	return true
 }
 
 func (sh *state) remove(u use, p string, v value) {

@@ -38,10 +38,10 @@ xxd: -abeEiupC -c: -g: -l: -o: -s: -n: -r! --len= read write
 hexdump: -bcCdovxX -e: -f:read -n: -s: --canonical --length= --skip= read
 hd: -n: -s: read
 strings: -afwo -n: -t: -e: --all --bytes= --radix= --encoding= read
-nm: -aABCDglnoprSsuvP --demangle? --dynamic --extern-only --defined-only --undefined-only --size-sort --numeric-sort --print-size read
+nm: -aABCDglnoprSsuvP --plugin=run --demangle? --dynamic --extern-only --defined-only --undefined-only --size-sort --numeric-sort --print-size read
 readelf: -aAcdeghInrsSluVWw -x: -p: --all --headers --file-header --program-headers --section-headers --sections --segments --symbols --syms --dynamic --notes --relocs --wide --debug-dump? read
-objdump: -aCdDfghprRsStTwxlz -M: -j: -b: -m: --disassemble --disassemble-all --headers --syms --dynamic-syms --reloc --source --demangle? --section= --private-headers --start-address= --stop-address= --no-show-raw-insn read
-size: -ABdoxt --format= read
+objdump: --plugin=run -aCdDfghprRsStTwxlz -M: -j: -b: -m: --disassemble --disassemble-all --headers --syms --dynamic-syms --reloc --source --demangle? --section= --private-headers --start-address= --stop-address= --no-show-raw-insn read
+size: --plugin=run -ABdoxt --format= read
 file: -bchikLnNprsz0 -e: -F: -P: -C! -m:change -f:change --brief --mime --mime-type --mime-encoding --compile! --magic-file=change --files-from=change read
 stat: -fLt -c: -x -s -F --format= --printf= --file-system --dereference --terse stat
 du: -0abcDhHklLmPsSx -B: -d: -t: -X:read --all --apparent-size --bytes --block-size= --total --max-depth= --human-readable --summarize --one-file-system --exclude= --exclude-from=read --separate-dirs --threshold= --time? --files0-from=unseen stat
@@ -122,7 +122,7 @@ rg: -abcFHIiLlNnopPqsSUuvVwx0. -A: -B: -C: -d: -E: -e: -f:read -g: -j: -m: -M: -
 fd: -0HIuasigFLlpq1 -e: -E: -d: -t: -S: -o: -c: -j: -x! -X! --hidden --no-ignore --unrestricted --case-sensitive --ignore-case --glob --fixed-strings --absolute-path --list-details --follow --full-path --print0 --max-depth= --min-depth= --exact-depth= --exclude= --type= --extension= --size= --changed-within= --changed-before= --owner= --max-results= --quiet --color= --threads= --exec! --exec-batch! data stat
 fdfind: -0HIuasigFLlpq1 -e: -E: -d: -t: -x! -X! --hidden --no-ignore --max-depth= --type= --extension= --exclude= --exec! --exec-batch! data stat
 tree: -adfilLpsughDFqNQrtUvxACSnJX -L: -I: -P: -H: -T: -o:write -R! --dirsfirst --noreport --prune --gitignore --charset= --filelimit= --du --sort? --inodes --device --matchdirs --ignore-case --fromfile --metafirst --filesfirst -h stat
-sed: -EnrsuzlL -e: -f:change -i! -I! --expression= --file=change --in-place! --quiet --silent --regexp-extended --null-data --separate --unbuffered --line-length= --posix --debug --sandbox --follow-symlinks data read
+sed: -EnrsuzL -e: -f:change -i! -I! --expression= --file=change --in-place! --quiet --silent --regexp-extended --null-data --separate --unbuffered --line-length= --posix --debug --sandbox --follow-symlinks data read
 jq: -aceCjMnrRsS -L: -f:read --arg= --argjson= --slurp --raw-output --raw-input --join-output --compact-output --null-input --exit-status --sort-keys --color-output --monochrome-output --tab --indent= --args --jsonargs --stream --seq --from-file=read --slurpfile= --rawfile= data read
 yq: -CMNPejnr -i! -s:change -o: -p: -I: --inplace! --split-exp=change --output-format= --input-format= --prettyPrint --no-colors --unwrapScalar? --null-input data read
 zcat: -fv read
@@ -141,7 +141,7 @@ umask: -Sp change
 gofmt: -lds -r: -w! read
 goimports: -ld -w! read
 shellcheck: -axC -s: -f: -e: -S: -P: -o: -i: --format= --shell= --severity= --exclude= read
-cloc: --json --quiet --by-file --exclude-dir= stat
+cloc: --out=write --report-file=write --extract-with=run --config=change --json --quiet --by-file --exclude-dir= stat
 tokei: -f -e: -t: stat
 nslookup: host
 dig: -46 -t: -p: -x: host

@@ -9,8 +9,8 @@ import (
 // redirect judges a redirection. isInput says that the statement reads from it,
 // and then text is what it reads.
 func (sh *state) redirect(r *syntax.Redirect) (text value, isInput bool) {
-	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
-		sh.a.changes = true
+	if r.N != nil && (strings.HasPrefix(r.N.Value, "{") || (r.Op == syntax.RdrIn && r.N.Value != "0")) {
+		sh.a.changes = true // /dev/fd and the like may open it again, to write
 	}
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
@@ -32,11 +32,17 @@ func (sh *state) redirect(r *syntax.Redirect) (text value, isInput bool) {
 		if out, ok := sh.a.pipes[v.text]; ok {
 			return out, true
 		}
+		for _, p := range sh.paths(v) {
+			sh.socket(p)
+		}
 		sh.touch(readsFile, v)
 		return unknown, true
 	case syntax.DplIn, syntax.DplOut:
 		v := sh.word(r.Word)
 		if v.known() && strings.Trim(v.text, "0123456789-") == "" {
+			if !v.is("1", "2", "-", "1-", "2-") {
+				sh.a.changes = true // see descriptor
+			}
 			return value{}, false
 		}
 		sh.touch(writesFile, v)

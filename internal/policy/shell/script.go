@@ -52,7 +52,9 @@ func (sh *state) sed(s string, in *value) (proven bool) {
 		cmd := r.next()
 		switch cmd {
 		case 's', 'y':
-			r.delimited(2)
+			if !r.delimited(cmd) {
+				return false
+			}
 			proven = sh.sedFlags(&r, in) && proven
 		case 'w', 'W':
 			proven = sh.sedWrites(r.line()) && proven
@@ -65,8 +67,14 @@ func (sh *state) sed(s string, in *value) (proven bool) {
 			proven = false
 		case 'r', 'R':
 			sh.touch(readsFile, literal(strings.TrimSpace(r.line())))
-		case 'a', 'i', 'c', ':', 'b', 't', 'T', '#':
+		case 'a', 'i', 'c':
+			r.text()
+		case '#':
 			r.line()
+		case ':', 'b', 't', 'T': // what ends a label differs: what may follow it is judged
+			for r.i < len(s) && strings.IndexByte(";\n}", s[r.i]) < 0 {
+				r.i++
+			}
 		case 'q', 'Q', 'l', 'L':
 			r.skip("0123456789 ")
 		case 'p', 'P', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'x', '=', 'z', 'F', 0:
@@ -130,26 +138,72 @@ func (r *sedReader) line() string {
 	return line
 }
 
-// delimited skips n parts that end in the same character as they begin with.
-func (r *sedReader) delimited(n int) {
+// text skips what a, i and c print: lines, as long as each ends in a backslash.
+func (r *sedReader) text() {
+	for r.i < len(r.s) {
+		line := r.line()
+		r.i = min(r.i+1, len(r.s))
+		if trimmed := strings.TrimRight(line, "\\"); (len(line)-len(trimmed))%2 == 0 {
+			return
+		}
+	}
+}
+
+// delimited skips the two parts of s or y, or the one of an address ('/'). It is
+// false where seds may disagree about their ends.
+func (r *sedReader) delimited(cmd byte) bool {
 	delim := r.next()
-	for ; n > 0 && r.i < len(r.s); n-- {
-		class := false
-		for r.i < len(r.s) {
-			c := r.next()
-			switch {
-			case c == '\\':
-				r.i = min(r.i+1, len(r.s))
-			case c == '[' && !class:
-				class = true
-			case c == ']':
-				class = false
+	if delim == 0 || strings.IndexByte("/|#,:@!%~;_+=", delim) < 0 {
+		return false
+	}
+	if !r.part(delim, cmd != 'y') {
+		return false
+	}
+	return cmd == '/' || r.part(delim, false)
+}
+
+// part skips to the delimiter. In a regular expression it counts for nothing
+// inside brackets; elsewhere a bracket is a character like any other.
+func (r *sedReader) part(delim byte, expr bool) bool {
+	for r.i < len(r.s) {
+		switch c := r.next(); {
+		case c == delim:
+			return true
+		case c == '\n':
+			return false
+		case c == '\\':
+			if r.next() == 0 {
+				return false
 			}
-			if c == delim && !class {
-				break
+		case c == '[' && expr:
+			if !r.brackets() {
+				return false
 			}
 		}
 	}
+	return false
+}
+
+// brackets skips a bracket expression; its "[" has been read.
+func (r *sedReader) brackets() bool {
+	if strings.HasPrefix(r.s[r.i:], "^") {
+		r.i++
+	}
+	for first := true; r.i < len(r.s); first = false {
+		switch c := r.next(); {
+		case c == ']' && !first:
+			return true
+		case c == '\n', c == '\\' && strings.HasPrefix(r.s[r.i:], "]"):
+			return false
+		case c == '[' && r.i < len(r.s) && strings.IndexByte(":.=", r.s[r.i]) >= 0:
+			end := strings.Index(r.s[r.i+1:], string(r.s[r.i])+"]")
+			if end < 0 {
+				return false
+			}
+			r.i += end + 3
+		}
+	}
+	return false
 }
 
 // address skips the addresses before a command.
@@ -160,11 +214,16 @@ func (r *sedReader) address() bool {
 		case r.i >= len(r.s):
 			return true
 		case r.s[r.i] == '/':
-			r.delimited(1)
+			if !r.delimited('/') {
+				return false
+			}
 			r.skip("IM")
 		case r.s[r.i] == '\\':
 			r.i++
-			r.delimited(1)
+			if !r.delimited('/') {
+				return false
+			}
+			r.skip("IM")
 		default:
 			r.skip("0123456789$~+")
 		}
@@ -178,49 +237,7 @@ func (r *sedReader) address() bool {
 	return true
 }
 
-var (
-	awkRuns    = regexp.MustCompile(`\bsystem\s*\(|\||\bgetline\b|@load|/inet`)
-	quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`")
-	regexText  = regexp.MustCompile(`(^|[~(,!{;&|]|\s)/(?:[^/\\\n]|\\.)+/`)
-)
-
-// awkScript judges awk: what its program prints to, and what it runs.
-func awkScript(sh *state, c *call) bool {
-	p := awkModel.parse(c.args)
-	if p.foreign || p.vague || p.has("-f", "-i", "-l", "-o", "-p", "-d", "-E") || len(p.operands) == 0 {
-		return false
-	}
-	code, files := p.operands[0], p.operands[1:]
-	for _, f := range files {
-		if !strings.Contains(f.text, "=") {
-			sh.readAny(f)
-		}
-	}
-	if strings.Contains(code.text, hole) || !sh.a.weigh(code.text) {
-		return false
-	}
-	bare := regexText.ReplaceAllString(quotedText.ReplaceAllString(code.text, `""`), "$1")
-	if strings.Contains(bare, "ENVIRON") {
-		return false
-	}
-	if awkRuns.MatchString(bare) {
-		for _, s := range stringsIn(code.text) {
-			sh.worst(s)
-		}
-		return false
-	}
-	if strings.Contains(bare, ">") {
-		for _, s := range stringsIn(code.text) {
-			if strings.Contains(s, "/") {
-				sh.touch(writesFile, literal(s))
-			}
-		}
-		return false
-	}
-	return true
-}
-
-var awkModel = newModel("+ -F: -v: -f: -i: -l: -o? -p? -d? -E: -nrSst --field-separator= --assign= --sandbox --posix --re-interval read")
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`")
 
 // stringsIn are the texts between quotes in a piece of code, escapes removed.
 func stringsIn(code string) (out []string) {

@@ -52,11 +52,39 @@ func TestVerdict(t *testing.T) {
 			`sed -e 's/a/b/w out' f`, `awk '{print > "x"}' f`, `awk 'BEGIN{"date"|getline x}'`, `nohup ls`, `ls --unknown-option`, `cat --show-al f`,
 			`echo "ls" | bash`, `coproc ls`, `alias x=ls`, `ls -la | tee x`, `wc --files0-from=x`, `jq env`, `ps auxe`,
 		}},
+		{"an open file may be opened again to write", Ordinary, []string{
+			`echo x 3<f >/dev/fd/3`, `echo x <f >/dev/stdin`, `echo x 1<f >/dev/stdout`, `echo x <f 1>&0 >/dev/stdout`, `tee /dev/fd/3 3<f`, `sort -o /dev/stdin < f`,
+		}},
+		{"a sed script is read to its end", Ordinary, []string{
+			`sed 'y/[/x/;w out' f`, `sed 's/a/[/w out' f`, `sed 's/a/[/e' f`, "sed 'a\\\ns/x/\nw out' f", `sed ':a;w out' f`, `sed 't;w out' f`, `sed 'bx;w out;:x' f`, `sed -n '/x/b;w out' f`,
+			`sed -l 5 'w out' f`, `sed -n '\[a[w out' f`, `sed 's[a[b[w out' f`,
+		}},
+		{"an awk program is read to its end", Ordinary, []string{
+			`awk 'BEGIN { a = 1 / 2; print "x" > "f"; b = 3 / 4 }'`, `awk 'BEGIN { a = 1 / 2; system("touch f"); b = 3 / 4 }'`, `awk 'BEGIN { a++ / 2; system("touch f"); b = 3 / 4 }'`,
+			`awk '/"/{system("touch x")} /"/'`, "awk \"BEGIN { # ' \n system(\\\"touch f\\\") # ' \n }\"", "awk 'BEGIN { # \" \n system(\"touch f\") # \" \n }'",
+			`awk 'BEGIN{f="system"; @f("touch x")}'`, "awk 'BEGIN{system\\\n(\"touch x\")}'", `awk '{ if (x) /"/; system("touch f") } /"/'`,
+		}},
+		{"what is evaluated again is judged again", Ordinary, []string{
+			`x='a[$(touch y)]'; [[ x -eq 0 ]]`, `x=z; z='a[$(touch y)]'; (( x ))`, `x='b[$(touch y)]'; echo ${a[x]}`, `x='b[$(touch y)]'; s=abc; echo ${s:x}`, `x=$(cat f); [[ x -eq 0 ]]`,
+			`declare -i n='a[$(touch y)]'`, `declare -i n; n='a[$(touch y)]'`, `declare -n r='a[$(touch y)]'; echo $r`, `printf '-va[$(touch y)]' x`, `[ $(cat f) ]`,
+			`[[ x == @($(touch y)) ]]`, "shopt -s extglob\necho @($(touch y))", `bash -O extglob -c 'echo @($(touch y))'`, `zsh -c "echo *(e:'touch y':)"`, `fish -c 'echo x'`,
+		}},
+		{"a variable that programs get to see is no plain one", Ordinary, []string{
+			`declare -x OPENSSL_CONF=x; openssl version`, `set -a; PERLLIB=.; shasum f`, `set -o allexport; PERLLIB=.; shasum f`, `bash -a -c 'PERLLIB=.; shasum f'`, `set -k; ls PERLLIB=.`,
+		}},
+		{"what a name runs is changed by these", Dangerous, []string{`BASH_CMDS[ls]=./evil.sh; ls`, "shopt -s expand_aliases\nBASH_ALIASES[ls]='touch y'\nls"}},
+		{"a word may be several", Ordinary, []string{
+			`uniq *`, `uniq $(cat l)`, `xxd f*`, `nm *`, `cloc *`, `git symbolic-ref $(cat l)`, `git reflog $(cat l)`, `git stash list $(cat l)`, `pip show $(cat l)`,
+			`printf '"-o" out' | xargs sort f`, `printf 'f,-o,out' | xargs -d , sort`, "printf 'p\nw out\n' | xargs -n1 sed -n",
+		}},
+		{"what reaches other processes and machines is no reader", Ordinary, []string{
+			`ionice -c 3 -p 1234`, `chrt -f -p 10 1234`, `prlimit --pid 123 --nofile=10`, `taskset -p 1 123`, `ip link s dev eth0 down`, `tar tf host:file`, `xxd -ps in out`, `git reflog drop --all`,
+		}},
 		{"a reader outside the workspace is no reader", Ordinary, []string{
 			`cat /etc/hosts`, `cat ../x`, `cd / && rg x`, `cd .. && cat x`, `rg x ..`, `grep -r x /`, `cat "$F"`, `git -C .. status`, `cat ~/x`, `env -C / ls`,
 		}},
 		{"plain reading stays reading", ReadOnly, []string{
-			`ls`, `cat go.mod | head -5`, `rg -n 'rm -rf /' .`, `sed -n 1,10p f`, `sed 's/a/b/g; s|c|d|' f`, `awk '/foo|bar/ {print $1}' f`, `[ -f x ] && cat x`,
+			`ls`, `cat go.mod | head -5`, `rg -n 'rm -rf /' .`, `sed -n 1,10p f`, `sed 's/a/b/g; s|c|d|' f`, `awk '/foo|bar/ {print $1}' f`, `awk -F: '{ s += $3 / 2 } END { print s " > " NR }' f`, `awk '$1 ~ /a[b-z]*>/ || NR == 1' f`, `sed -e ':a' -e 's/[^/]*$//;ta' f`, `sed -n '/^func/,/^}/p' f`, `ls | tee >(wc -l)`, `[ -f x ] && cat x`,
 			`for f in *.go; do wc -l "$f"; done`, `timeout -s KILL 5 ls`, `LC_ALL=C ls`, `ls 2>&1 >&2`, `cd sub && git status && cd ..; ls`, `find . -name '*.go' -type f | head`,
 			`x=1; echo "$x"`, `if [ -d .git ]; then git log -1; else echo none; fi`, `f() { echo "$1"; }; f a`, `echo $(( 1 + 2 ))`, `git diff HEAD~1 -- a.go | cat`,
 			`cat <<'EOF'` + "\n$(rm -rf /)\nEOF", `exit 0`, `: > /dev/null`, `while IFS= read -r l; do echo "$l"; done < f`,

@@ -51,7 +51,6 @@ git version: --build-options
 git clean: -ndfxXqe -e: --dry-run --force --quiet --exclude= data
 git notes: data
 git submodule: data
-git merge-tree: --write-tree --name-only -z data
 go: + data
 go version: -mv read
 go env: -json -changed -w! -u! data
@@ -59,12 +58,12 @@ go help: data
 go doc: -all -c -cmd -short -src -u data
 node: data
 pip: + data
-pip list: -ove --outdated --format= --not-required --user --local
+pip list: -ve -o! --outdated! --format= --not-required --user --local
 pip show: -fv --files data
 pip freeze: -lr --all --user
 pip check:
 pip3: + data
-pip3 list: -ove --outdated --format= --not-required --user --local
+pip3 list: -ve -o! --outdated! --format= --not-required --user --local
 pip3 show: -fv --files data
 pip3 freeze: -lr --all
 npm: + -g -s --prefix= --silent --loglevel= data

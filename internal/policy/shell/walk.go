@@ -285,6 +285,14 @@ func (sh *state) forClause(c *syntax.ForClause, in *value) {
 func (sh *state) test(x syntax.TestExpr) {
 	switch x := x.(type) {
 	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{x.X, x.Y} {
+				if w, ok := side.(*syntax.Word); ok {
+					sh.evaluated(sh.word(w))
+				}
+			}
+		}
 		sh.test(x.X)
 		sh.test(x.Y)
 	case *syntax.UnaryTest:
@@ -321,6 +329,10 @@ func (sh *state) declare(c *syntax.DeclClause) {
 func (sh *state) declaration(v value) {
 	name, val, ok := strings.Cut(v.text, "=")
 	if !ok {
+		// -i evaluates what is assigned, -n expands it, -x shows it to programs.
+		if strings.HasPrefix(name, "-") && strings.ContainsAny(name, "inx") {
+			sh.a.changes = true
+		}
 		sh.subscript(v)
 		return
 	}

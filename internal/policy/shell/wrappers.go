@@ -27,7 +27,7 @@ const (
 	multicall                        // its first operand is the name of its own applet
 )
 
-const shellSpec = "+ -abefhikmnprtuvxlsBCEHPTD -c -o: -O: --norc --noprofile --login --posix --restricted --verbose --rcfile=run --init-file=run --version --help data"
+const shellSpec = "+ -befhimnprtuvxlsBCEHPTD -a! -k! -c -o: -O: --norc --noprofile --login --posix --restricted --verbose --rcfile=run --init-file=run --version --help data"
 
 // wrappers are the programs that run others, by name.
 var wrappers = map[string]*wrapper{
@@ -38,16 +38,16 @@ var wrappers = map[string]*wrapper{
 	"nohup":   {spec: "+", changes: true},
 	"timeout": {spec: "+ -v -k: -s: --foreground --preserve-status --verbose --kill-after= --signal=", skip: 1},
 	"nice":    {spec: "+ -n: --adjustment= -0123456789"},
-	"ionice":  {spec: "+ -t -c: -n: -p: --class= --classdata= --ignore"},
-	"chrt":    {spec: "+ -bfiorRdv -T: -P: -D: -p:", skip: 1},
-	"taskset": {spec: "+ -acp", skip: 1},
+	"ionice":  {spec: "+ -t -c: -n: -p:change -P:change -u:change --class= --classdata= --ignore"},
+	"chrt":    {spec: "+ -bfiorRdv -T: -P: -D: -p:change", skip: 1},
+	"taskset": {spec: "+ -ac -p!", skip: 1},
 	"numactl": {spec: "+ -ls -N: -m: -C: -i: -p:"},
 	"stdbuf":  {spec: "+ -i: -o: -e: --input= --output= --error="},
 	"setsid":  {spec: "+ -cfw --ctty --fork --wait"},
 	"time":    {spec: "+ -pvqa -o:write -f: --output=write --format= --append --portability --verbose"},
 	"setarch": {spec: "+ -RFILTXZBv", skip: 1},
 	"linux64": {spec: "+ -RFILTXZBv"}, "linux32": {spec: "+ -RFILTXZBv"},
-	"prlimit":  {spec: "+ --pid= -p: --nofile= --nproc= --cpu= --as= --fsize= --core="},
+	"prlimit":  {spec: "+ --pid=change -p:change --nofile= --nproc= --cpu= --as= --fsize= --core="},
 	"xargs":    {spec: "+ -0rtxpo -a:read -d: -E: -I: -i? -L: -l? -n: -P: -s: -R: -S: -e? --null --no-run-if-empty --verbose --exit --interactive --open-tty --arg-file=read --delimiter= --replace? --max-args= --max-lines= --max-procs= --max-chars=", kind: appendsInput},
 	"parallel": {spec: "+ -0kqtuvX -j: -a:read -I: -n: -N: -S:host --jobs= --dry-run --keep-order --bar --will-cite --halt= --joblog=write", kind: appendsInput, changes: true},
 	"watch":    {spec: "+ -bcdeghptwx -n: --interval= --differences? --no-title --errexit --exec --chgexit", kind: runsString},
@@ -92,7 +92,7 @@ func (sh *state) wrapped(w *wrapper, argv []value, in *value) value {
 		}
 	}
 	p := w.m.parse(args)
-	if w.changes || p.foreign {
+	if w.changes || p.foreign || (w.kind == runsShell && !readsAsBash(base(argv[0].text), p)) {
 		sh.a.changes = true
 	}
 	inner := sh.fork()
@@ -148,6 +148,16 @@ func (sh *state) wrapped(w *wrapper, argv []value, in *value) value {
 		return unknown
 	}
 	return inner.run(tail, in)
+}
+
+// readsAsBash says whether a shell reads code as it is read here.
+func readsAsBash(name string, p parsed) bool {
+	for _, g := range p.options {
+		if g.name == "-o" && !g.val.is("errexit", "nounset", "pipefail", "noglob", "noclobber", "xtrace", "verbose", "posix") {
+			return false
+		}
+	}
+	return slices.Contains([]string{"sh", "bash", "dash", "ash", "rbash"}, name)
 }
 
 // guess judges the operands of a wrapper whose options are not understood, from
@@ -213,6 +223,9 @@ func (sh *state) appended(p parsed, tail []value, in *value) value {
 		tail = []value{literal("echo")}
 	}
 	extra := []value{{text: hole, split: true}}
+	if in != nil && (strings.ContainsAny(in.text, "'\"\\") || p.has("-d", "--delimiter", "-n", "--max-args", "-L", "-l", "--max-lines", "-E", "-e", "-s", "--max-chars")) {
+		sh.a.changes = true // words may be cut, and runs made, in other ways than here
+	}
 	if in != nil && !p.has("-a", "--arg-file") {
 		if in.glob {
 			extra = []value{*in}
@@ -231,6 +244,9 @@ func (sh *state) appended(p parsed, tail []value, in *value) value {
 			mark.text = "{}"
 		}
 		with := joined(extra, " ")
+		if in != nil && strings.Contains(strings.TrimSpace(in.text), "\n") {
+			sh.a.changes = true // a run for each line
+		}
 		out := make([]value, len(tail))
 		for i, v := range tail {
 			out[i] = v

@@ -36,14 +36,14 @@ func newFolder(f *os.File) *folder {
 
 // openFolder opens a folder of a workspace, "." for the workspace itself.
 func openFolder(w *tool.Workspace, p tool.Path) (*folder, error) {
-	f, err := w.Root().Open(".")
-	if err != nil {
-		return nil, err
-	}
-	at := newFolder(f)
 	if p == "." {
-		return at, nil
+		f, err := w.Root().Open(".")
+		if err != nil {
+			return nil, err
+		}
+		return newFolder(f), nil
 	}
+	at := top(w)
 	for name := range strings.SplitSeq(string(p), "/") {
 		next, err := at.enter(name)
 		at.release()
@@ -55,10 +55,23 @@ func openFolder(w *tool.Workspace, p tool.Path) (*folder, error) {
 	return at, nil
 }
 
+// top is the workspace's own folder as the workspace holds it open. It is shared:
+// for going on from, neither for listing nor for locking. Releasing it closes
+// nothing.
+func top(w *tool.Workspace) *folder { return newFolder(w.Folder()).retain() }
+
 // openParent opens the folder that p is in, and gives p's name there.
 func openParent(w *tool.Workspace, p tool.Path) (*folder, string, error) {
 	d, err := openFolder(w, tool.Path(path.Dir(string(p))))
 	return d, path.Base(string(p)), err
+}
+
+// passParent is openParent for those who only go on to the entry itself.
+func passParent(w *tool.Workspace, p tool.Path) (*folder, string, error) {
+	if dir, base := path.Split(string(p)); dir == "" {
+		return top(w), base, nil
+	}
+	return openParent(w, p)
 }
 
 func (d *folder) retain() *folder {
@@ -257,7 +270,7 @@ func uninterrupted(f func() error) error {
 
 // nearNames lists up to five entries of the folder of p that resemble its name.
 func nearNames(w *tool.Workspace, p tool.Path) []string {
-	d, base, err := openParent(w, p)
+	d, err := openFolder(w, tool.Path(path.Dir(string(p))))
 	if err != nil {
 		return nil
 	}
@@ -266,6 +279,7 @@ func nearNames(w *tool.Workspace, p tool.Path) []string {
 	if err != nil {
 		return nil
 	}
+	base := path.Base(string(p))
 	stem := func(s string) string { return strings.ToLower(strings.TrimSuffix(s, path.Ext(s))) }
 	var near []string
 	for _, e := range entries {

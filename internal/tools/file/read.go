@@ -142,7 +142,7 @@ func (t target) open() (*input, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	d, base, err := openParent(t.ws, t.path)
+	d, base, err := passParent(t.ws, t.path)
 	if err != nil {
 		return nil, t.fault(err)
 	}
