@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -21,10 +22,14 @@ import (
 // like a known kind of token inside a string, object keys included. Arguments
 // without any come back as they are, else with sorted keys. What is no JSON comes
 // back as a JSON string, masked likewise.
+//
+// Of arguments over 16 KiB, strings over 2 KiB are kept as their first KiB and
+// "…[N bytes, sha256 HEX]": a file's content has no place in a row.
 func Mask(args json.RawMessage, pointers []string, key []byte) string {
 	m := masker{key: key}
 	suspicious := bytes.Contains(args, []byte(`\u`)) || anyOf(lower(args), triggers)
-	if !suspicious && len(pointers) == 0 && json.Valid(args) {
+	long := len(args) > longArgs
+	if !suspicious && !long && len(pointers) == 0 && json.Valid(args) {
 		return string(args)
 	}
 	d := json.NewDecoder(bytes.NewReader(args))
@@ -41,7 +46,35 @@ func Mask(args json.RawMessage, pointers []string, key []byte) string {
 	if suspicious {
 		v = m.walk(v)
 	}
+	if long {
+		v = shorten(v)
+	}
 	return marshal(v)
+}
+
+// Sizes of what is shortened, in bytes.
+const (
+	longArgs   = 16 << 10
+	longString = 2 << 10
+	keptString = 1 << 10
+)
+
+func shorten(v any) any {
+	switch v := v.(type) {
+	case string:
+		if len(v) > longString {
+			return fmt.Sprintf("%s…[%d bytes, sha256 %x]", strings.ToValidUTF8(v[:keptString], ""), len(v), sha256.Sum256([]byte(v)))
+		}
+	case []any:
+		for i := range v {
+			v[i] = shorten(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = shorten(v[k])
+		}
+	}
+	return v
 }
 
 func marshal(v any) string {

@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -113,5 +115,22 @@ func BenchmarkMask(b *testing.B) {
 	b.SetBytes(int64(len(args)))
 	for b.Loop() {
 		Mask(args, nil, testKey)
+	}
+}
+
+func TestMaskKeepsLongContentOutOfTheRow(t *testing.T) {
+	content := strings.Repeat("line of text\n", 4000)
+	args, err := json.Marshal(map[string]any{"path": "a.txt", "content": content, "password": "hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Mask(args, nil, []byte("key"))
+	var v map[string]string
+	if err := json.Unmarshal([]byte(got), &v); err != nil {
+		t.Fatal(err)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	if v["path"] != "a.txt" || len(got) > 4<<10 || !strings.HasPrefix(v["content"], "line of text\n") || !strings.Contains(v["content"], sum) || strings.Contains(got, "hunter2") {
+		t.Errorf("got %.200s… of %d bytes", got, len(got))
 	}
 }

@@ -122,13 +122,20 @@ func setArgs(sh *state, argv []value, _ *value) value {
 	return value{}
 }
 
-func forgetArgs(sh *state, _ []value, _ *value) value {
+func forgetArgs(sh *state, argv []value, _ *value) value {
+	for _, v := range argv[1:] { // getopts assigns to one of them
+		sh.assigns(v.text, unknown)
+		sh.set(v.text, unknown)
+	}
 	sh.args, sh.argsKnown = nil, false
 	return value{}
 }
 
 // readVars judges read and unset: the names they are given get other values.
 func readVars(sh *state, argv []value, _ *value) value {
+	for _, name := range []string{"REPLY", "MAPFILE"} { // where none is named
+		sh.set(name, unknown)
+	}
 	for _, v := range argv[1:] {
 		sh.subscript(v)
 		if !strings.HasPrefix(v.text, "-") {

@@ -332,6 +332,9 @@ func (sh *state) evaluated(v value) {
 	for _, name := range strings.FieldsFunc(v.text, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) {
+		if varMatches(spoilers, name) || varMatches(movers, name) {
+			sh.a.changes = true // it may be assigned there
+		}
 		if vs, ok := sh.get(name); ok && syntax.ValidName(name) && joined(vs, " ").text != v.text {
 			sh.evaluated(joined(vs, " "))
 		}

@@ -67,6 +67,7 @@ func TestVerdict(t *testing.T) {
 		{"what is evaluated again is judged again", Ordinary, []string{
 			`x='a[$(touch y)]'; [[ x -eq 0 ]]`, `x=z; z='a[$(touch y)]'; (( x ))`, `x='b[$(touch y)]'; echo ${a[x]}`, `x='b[$(touch y)]'; s=abc; echo ${s:x}`, `x=$(cat f); [[ x -eq 0 ]]`,
 			`declare -i n='a[$(touch y)]'`, `declare -i n; n='a[$(touch y)]'`, `declare -n r='a[$(touch y)]'; echo $r`, `printf '-va[$(touch y)]' x`, `[ $(cat f) ]`,
+			`read < f; (( REPLY ))`, `mapfile < f; [[ MAPFILE -gt 0 ]]`, `for ((;x;)); do x='a[$(touch y)]'; done`, `for i in $(cat l); do ((x)); x='a[$(touch y)]'; done`, `((PATH=1)); ls`, `getopts x PATH; ls`,
 			`[[ x == @($(touch y)) ]]`, "shopt -s extglob\necho @($(touch y))", `bash -O extglob -c 'echo @($(touch y))'`, `zsh -c "echo *(e:'touch y':)"`, `fish -c 'echo x'`,
 		}},
 		{"a variable that programs get to see is no plain one", Ordinary, []string{

@@ -248,6 +248,7 @@ const maxItems = 16
 func (sh *state) forClause(c *syntax.ForClause, in *value) {
 	items := []value{unknown}
 	name := ""
+	var counting []syntax.ArithmExpr
 	switch loop := c.Loop.(type) {
 	case *syntax.WordIter:
 		name = loop.Name.Value
@@ -257,11 +258,7 @@ func (sh *state) forClause(c *syntax.ForClause, in *value) {
 			items, _ = sh.variable("@")
 		}
 	case *syntax.CStyleLoop:
-		for _, e := range []syntax.ArithmExpr{loop.Init, loop.Cond, loop.Post} {
-			if e != nil {
-				sh.arithmetic(e)
-			}
-		}
+		counting = []syntax.ArithmExpr{loop.Init, loop.Cond, loop.Post}
 	}
 	if len(items) > maxItems {
 		items = append(items[:maxItems:maxItems], unknown)
@@ -269,8 +266,14 @@ func (sh *state) forClause(c *syntax.ForClause, in *value) {
 	if len(items) == 0 {
 		items = []value{unknown}
 	}
+	if len(items) == 1 && !items[0].known() {
+		items = append(items, unknown) // there may be several rounds
+	}
 	for _, v := range items {
 		child := sh.fork()
+		for _, e := range counting {
+			child.arithmeticIndex(e)
+		}
 		if name != "" {
 			v.split = false // one item, whatever it is
 			child.assigns(name, v)
