@@ -174,7 +174,7 @@ func codeWord(c codes.Code, reason string) string {
 var nextSteps = map[string]string{
 	"ARTIFACT_CORRUPT":      "tell the operator: the stored bytes are damaged and what was received is not to be used",
 	"ARTIFACT_GONE":         "check the URI; if it was right, its retention is over and the output is gone",
-	"AUDIT_UNAVAILABLE":     "nothing ran: toold's store takes no writes. Try again shortly; if it lasts, see toold's log and the disk or database",
+	"AUDIT_UNAVAILABLE":     "toold's store does not answer, so nothing can start. Try again shortly; if it lasts, see toold's log and the disk or database",
 	"BAD_PAGE_TOKEN":        "start again from the first page",
 	"BATCH_MALFORMED":       "correct the batch; nothing ran",
 	"BATCH_NOT_FOUND":       "list what there is: toolctl list",

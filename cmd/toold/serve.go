@@ -203,7 +203,7 @@ func (d *daemon) openServer(context.Context) (err error) {
 		Executor: d.executor, Registry: d.executor.Registry, Sessions: d.sessions(), Workspaces: d.workspaces, Artifacts: d.artifacts,
 		Ledger: d.ledger.Reader(), Available: d.ledger.Available, Identify: server.Local, Replica: c.replica(),
 		Info: server.Info{
-			Version: fullVersion(), Isolation: sandbox.Isolation(), Store: d.storeName, PolicyVersion: d.policy.Version,
+			Version: fullVersion(), Isolation: sandbox.Isolation(), Store: d.storeName, PolicyVersion: d.policy.Version, Profile: d.policy.Profile(),
 			EventRetention: c.Retention.Events, RequestRetention: c.Retention.Requests,
 		},
 		Reflection: c.Reflection == "on" || (c.Reflection == "auto" && c.DatabaseURL == ""),

@@ -43,8 +43,8 @@ type Capture struct {
 
 	mu       sync.Mutex
 	all      *spool
-	stderr   *spool // nil until something is written to it
-	channels [tool.Log + 1]int64
+	stderr   *spool              // nil until something is written to it
+	channels [tool.Log + 1]int64 // bytes by tool.Channel
 	capped   bool
 	err      error // the first one; nothing is written after it
 	done     bool
@@ -122,14 +122,12 @@ func (c *Capture) wake() {
 
 // Summary is what a finished capture has.
 type Summary struct {
-	Size     int64               // bytes of all channels
-	Channels [tool.Log + 1]int64 // bytes by tool.Channel
-	Head     []byte              // the first bytes, up to 128 KiB; not to be changed
-	Tail     []byte              // the last bytes after Head, up to 128 KiB
-	Tokens   budget.Tokens       // of all of it, estimated
-	SHA256   string              // of all of it
-	Stderr   []byte              // the last tool.MaxStderrTail bytes of standard error
-	Capped   bool                // something was left out because of Max
+	Size   int64         // bytes of all channels
+	Head   []byte        // the first bytes, up to 128 KiB; not to be changed
+	Tail   []byte        // the last bytes after Head, up to 128 KiB
+	Tokens budget.Tokens // of all of it, estimated
+	SHA256 string        // of all of it
+	Capped bool          // something was left out because of Max
 }
 
 // Finish ends writing and says what was captured. Only what is in Head and Tail
@@ -148,15 +146,10 @@ func (c *Capture) Finish() (Summary, error) {
 		}
 		c.wake()
 	}
-	s := Summary{
-		Size: c.all.size, Channels: c.channels, Capped: c.capped,
-		Head: c.all.head, Tail: c.all.last(tailBytes),
+	return Summary{
+		Size: c.all.size, Capped: c.capped, Head: c.all.head, Tail: c.all.last(tailBytes),
 		Tokens: c.all.counter.Tokens(), SHA256: sum(c.all.hash),
-	}
-	if c.stderr != nil {
-		s.Stderr = c.stderr.last(tool.MaxStderrTail)
-	}
-	return s, c.err
+	}, c.err
 }
 
 // Kept names the contents of a kept capture.

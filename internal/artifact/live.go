@@ -90,34 +90,6 @@ func (l *Live) Wait(ctx context.Context, off int64) (size int64, done bool, err 
 	}
 }
 
-// Follow reads from off until the capture is finished, waiting for what is still
-// to come.
-func (l *Live) Follow(ctx context.Context, off int64) io.Reader {
-	return &follower{ctx, l, off}
-}
-
-type follower struct {
-	ctx  context.Context
-	live *Live
-	off  int64
-}
-
-func (f *follower) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	size, _, err := f.live.Wait(f.ctx, f.off)
-	if err != nil {
-		return 0, err
-	}
-	if size <= f.off {
-		return 0, io.EOF
-	}
-	n, err := f.live.ReadAt(p[:min(int64(len(p)), size-f.off)], f.off)
-	f.off += int64(n)
-	return n, err
-}
-
 // Close ends reading.
 func (l *Live) Close() error {
 	l.close.Do(func() {

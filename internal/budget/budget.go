@@ -66,7 +66,7 @@ type Share struct {
 // Without ContextRemaining only a MaxTokensPerCall that was asked for limits
 // tokens. Shares are equal, and what small results leave is not given to others,
 // so that a result does not depend on which call finished first. The formula is
-// that of ARCHITECTURE.md.
+// what toold.v1.OutputBudget promises.
 //
 // An error names the field of the request and what it may hold.
 func Divide(l Limits, caps Caps, n int) (Share, error) {

@@ -41,6 +41,7 @@ type Batch struct {
 	events    []audit.Numbered // durable ones, dense from 1
 	changed   chan struct{}    // closed and replaced when events, ended or draining change
 	over      bool             // the summary is durable
+	gone      bool             // nothing of it runs in this process any more
 	broken    error            // the log was closed before the end
 	draining  bool
 	left      int // calls without an outcome

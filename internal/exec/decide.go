@@ -78,7 +78,7 @@ func (x *Executor) prepare(ctx context.Context, b *Batch, c *call) error {
 	}
 	a, err := safePrepare(ctx, t, env, c)
 	if err != nil {
-		return err
+		return x.nameWorkspaces(err)
 	}
 	if a.Class = a.Class.OrWidest(); a.Class > c.spec.Class {
 		return fmt.Errorf("tool %s declared %s and prepared %s", c.spec.Name, c.spec.Class, a.Class)
@@ -89,6 +89,16 @@ func (x *Executor) prepare(ctx context.Context, b *Batch, c *call) error {
 	c.action, c.class = a, a.Class
 	c.timeout = c.limitTime(b.req.CallTimeout, x.Limits.CallTimeout)
 	return nil
+}
+
+// nameWorkspaces adds the names there are to a tool's complaint that it has no
+// workspace.
+func (x *Executor) nameWorkspaces(err error) error {
+	var ae *tool.ArgumentError
+	if names := x.Workspaces.List(); errors.As(err, &ae) && ae.Reason == tool.ReasonNoWorkspace && len(names) > 0 {
+		ae.Message = "no workspace was named and there is no default; set workspace_id to one of " + strings.Join(names, ", ")
+	}
+	return err
 }
 
 // safePrepare keeps a panic in a tool's Prepare to its own call.

@@ -50,7 +50,7 @@ func (b *Batch) end() {
 	if b.unread != nil {
 		b.unread.Stop()
 	}
-	b.over = b.left == 0 && b.broken == nil
+	b.over, b.gone = b.left == 0 && b.broken == nil, true
 	b.announce()
 	b.mu.Unlock()
 	b.stopStarting(nil)

@@ -351,8 +351,8 @@ func notFound(err error, what, name string) error {
 	return &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Message: "looking up the " + what, Err: err, RetryAfter: time.Second}
 }
 
-// Drain stops accepting, tells the followers, and waits for the calls that run.
-// When ctx ends first, running writes are ended INTERRUPTED; running reads and
+// Drain stops accepting, tells the followers, and waits for the calls that run;
+// followers get their results. When ctx ends first, running writes are ended INTERRUPTED; running reads and
 // what has not started are left to whoever opens the store next.
 func (x *Executor) Drain(ctx context.Context) error {
 	x.mu.Lock()

@@ -20,7 +20,9 @@ type Item struct {
 	Wire []byte
 }
 
-// ErrDraining ends a follower after its Draining item: attach elsewhere.
+// ErrDraining ends a follower of a batch that is not over but that this replica
+// has stopped: attach elsewhere. A Draining item came before, while calls still
+// ran here.
 var ErrDraining = errors.New("draining")
 
 // Follower reads the events of a batch: every numbered one after a given
@@ -147,12 +149,12 @@ func (f *Follower) take() (Item, <-chan struct{}, error) {
 		return Item{}, nil, io.EOF
 	case b.broken != nil:
 		return Item{}, nil, &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Message: "the ledger was closed; attach later", Err: b.broken, RetryAfter: time.Second}
-	case b.draining && f.told:
-		return Item{}, nil, ErrDraining
-	case b.draining:
+	case b.draining && !f.told:
 		f.told = true
 		wire, _ := b.x.Codec.Encode(b.id, b.stamp(nil, Draining{After: time.Second}), 0)
 		return Item{Wire: wire}, nil, nil
+	case b.left != 0 && b.gone: // what ran here has ended; another goes on
+		return Item{}, nil, ErrDraining
 	}
 	return Item{}, b.changed, nil
 }

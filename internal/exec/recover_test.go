@@ -2,13 +2,16 @@ package exec_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/toold/toold/internal/exec"
 	"github.com/toold/toold/internal/tool"
+	tooldv1 "github.com/toold/toold/proto/toold/v1"
 )
 
 // crash drops the executor as kill -9 would: nothing that it knew is written,
@@ -100,5 +103,60 @@ func TestAStoredBatchReplaysByteForByte(t *testing.T) {
 	other.Principal.ID = "somebody else"
 	if _, err := w.exec.Attach(t.Context(), other, exec.Ref{Batch: b.ID()}); err == nil {
 		t.Error("somebody else could attach")
+	}
+}
+
+func TestDrainLetsWhatRunsFinishAndLeavesTheRestToTheNextProcess(t *testing.T) {
+	g := newGate()
+	w := newWorld(t, newProbe("write", tool.Write, g.act), newProbe("later", tool.Write, say("l")))
+	b := w.execute(exec.Request{Disconnect: exec.Detach, Calls: calls("write", "later")})
+	<-g.entered
+	f, err := b.Follow(t.Context(), 0, exec.FollowOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	drained := make(chan error, 1)
+	go func() { drained <- w.exec.Drain(t.Context()) }()
+	var story []string
+	for {
+		item, err := f.Next(t.Context())
+		if err != nil {
+			story = append(story, err.Error())
+			break
+		}
+		var e tooldv1.BatchEvent
+		if err := proto.Unmarshal(item.Wire, &e); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case e.GetDraining() != nil:
+			story = append(story, "draining")
+			var refused *exec.Error
+			if _, _, err := w.exec.Execute(t.Context(), me, request(t, exec.Request{Calls: calls("later")})); !errors.As(err, &refused) || refused.Reason != "REPLICA_DRAINING" {
+				t.Errorf("a new batch while draining: %v", err)
+			}
+			g.open()
+		case e.GetResult() != nil:
+			story = append(story, e.GetCallId()+" "+e.GetResult().GetOutcome().String())
+		}
+	}
+	if d := cmp.Diff([]string{"draining", "0 TOOL_OUTCOME_SUCCEEDED", exec.ErrDraining.Error()}, story); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	w.crash()
+	w.open()
+	if err := w.exec.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next, err := w.exec.Attach(t.Context(), me, exec.Ref{Batch: b.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]tool.Outcome{tool.Succeeded, tool.Succeeded}, w.follow(next, 0, exec.FollowOptions{}).outcomes()); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
 	}
 }

@@ -41,7 +41,6 @@ func init() {
 // to end the owner's server and remove what it left. It is the only way in which
 // a server goes, so that the normal end and the crash are the same.
 type watchdog struct {
-	leash   io.Closer
 	release func() error // ends server and watchdog; waits; idempotent
 }
 
@@ -62,7 +61,7 @@ func startWatchdog(kind, name string) (*watchdog, error) {
 	if err := dog.Start(); err != nil {
 		return nil, fmt.Errorf("starting the watchdog: %w", err)
 	}
-	return &watchdog{leash: leash, release: sync.OnceValue(func() error {
+	return &watchdog{release: sync.OnceValue(func() error {
 		leash.Close()
 		if err := dog.Wait(); err != nil {
 			return fmt.Errorf("removing the test server %s: %w", name, err)

@@ -19,14 +19,9 @@ type Options struct {
 	// Profile is locked, standard, development or ci. Empty: the files', else
 	// development.
 	Profile string
-	// Files are policy files; their rules count alike.
+	// Files are policy files; their rules count alike. Their protected paths are
+	// added to shell.Protected.
 	Files []File
-	// ProtectedPaths are globs on paths that are asked for when written, whichever
-	// tool does it; nil for shell.Protected. Files add to them.
-	ProtectedPaths []string
-	// EgressAllow are hosts that may be spoken to unasked: "host", "host:port",
-	// "*.domain", "*" for all. Files add to them.
-	EgressAllow []string
 }
 
 // Policy is a set of rules with a profile. It does not change and may be used
@@ -44,12 +39,8 @@ type Policy struct {
 // New reads and checks a policy. Its errors name the file, the line and what is
 // wrong there.
 func New(o Options) (*Policy, error) {
-	p := &Policy{overrides: map[string][]*rule{}, egress: slices.Clone(o.EgressAllow)}
-	protected := o.ProtectedPaths
-	if protected == nil {
-		protected = shell.Protected
-	}
-	protected = slices.Clone(protected)
+	p := &Policy{overrides: map[string][]*rule{}}
+	protected := slices.Clone(shell.Protected)
 	name, seen := o.Profile, map[string]string{}
 	for _, f := range o.Files {
 		doc, err := read(f)

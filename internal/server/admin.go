@@ -14,6 +14,7 @@ type Info struct {
 	Version          string
 	Isolation        string // "none", or what confines commands
 	Store            string // "sqlite" or "postgres"
+	Profile          string // of the policy
 	PolicyVersion    func() string
 	LedgerWarnings   []string
 	EventRetention   time.Duration
@@ -35,6 +36,8 @@ func (s admin) GetServerInfo(context.Context, *pb.GetServerInfoRequest) (*pb.Get
 		Isolation:       s.Info.Isolation,
 		Store:           s.Info.Store,
 		LedgerWarnings:  s.Info.LedgerWarnings,
+		Profile:         s.Info.Profile,
+		Workspaces:      s.Workspaces.List(),
 		Limits: &pb.Limits{
 			MaxCallsPerBatch:     int32(l.Calls),
 			MaxRequestBytes:      maxRequest,

@@ -268,4 +268,5 @@ const (
 	ReasonNonZeroExit      = "NON_ZERO_EXIT"
 	ReasonOutputCapped     = "OUTPUT_CAPPED"
 	ReasonNotFound         = "FILE_NOT_FOUND"
+	ReasonNoWorkspace      = "NO_WORKSPACE"
 )

@@ -71,7 +71,7 @@ const (
 	VerbDelete  Verb = "delete"  // target "ws:/path"
 	VerbExec    Verb = "exec"    // target: program and subcommand, "git push"
 	VerbConnect Verb = "connect" // target "host:port"
-	VerbUnknown Verb = "unknown" // cannot be said beforehand; a barrier for the scheduler
+	VerbUnknown Verb = "unknown" // target "*": what cannot be said beforehand
 )
 
 // Effect is one thing that a call would do. What a tool cannot say for sure it

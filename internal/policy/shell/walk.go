@@ -267,7 +267,7 @@ func (sh *state) forClause(c *syntax.ForClause, in *value) {
 		items = []value{unknown}
 	}
 	if len(items) == 1 && !items[0].known() {
-		items = append(items, unknown) // there may be several rounds
+		items = append(items, items[0]) // there may be several rounds
 	}
 	for _, v := range items {
 		child := sh.fork()

@@ -84,10 +84,6 @@ func Errno(err error) int {
 	return int(unix.EIO)
 }
 
-// endNow is the byte with which the daemon asks for an orderly end. The end of
-// the stream means that the daemon is gone.
-const endNow = 't'
-
 // init makes this process the supervisor that it was started as. It does so
 // here, not in main, because packages are initialised in the order of their
 // import paths as soon as their own imports are: this one imports so little that

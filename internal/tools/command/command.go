@@ -51,7 +51,7 @@ const (
 
 // Reasons of this package's failures.
 const (
-	ReasonNoWorkspace      = "NO_WORKSPACE"
+	ReasonNoWorkspace      = tool.ReasonNoWorkspace
 	ReasonNotStarted       = "COMMAND_NOT_STARTED"
 	ReasonSupervisorKilled = "SUPERVISOR_KILLED"
 	ReasonSurvivors        = "PROCESSES_SURVIVED"
@@ -105,7 +105,7 @@ func prepare(o Options, env tool.Env, a bashArgs) (tool.Action, error) {
 	root := env.Workspace.Dir()
 	abs := filepath.Join(root, string(dir))
 	found := o.Analyse(exports(a.Env)+a.Command, abs, root)
-	r := &running{o: o, workspace: env.Workspace, args: a, path: dir, dir: abs}
+	r := &running{o: o, workspace: env.Workspace, args: a, path: dir, dir: abs, reads: found.Class == tool.ReadOnly}
 	return tool.Action{
 		Class:    found.Class.OrWidest(),
 		Effects:  found.Effects,

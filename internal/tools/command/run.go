@@ -20,6 +20,7 @@ type running struct {
 	o         Options
 	workspace *tool.Workspace
 	args      bashArgs
+	reads     bool      // it was decided as one that only reads
 	path      tool.Path // the working directory that was declared
 	dir       string    // the same, absolute
 }
@@ -37,7 +38,7 @@ func (r *running) do(ctx context.Context, rt tool.Runtime) (tool.Result, error) 
 		Path:   r.o.Shell,
 		Args:   []string{filepath.Base(r.o.Shell), "--noprofile", "--norc", "-c", r.args.Command},
 		Dir:    r.dir,
-		Env:    sandbox.Environ(r.o.PassEnv, r.args.Env),
+		Env:    sandbox.Environ(r.o.PassEnv, r.environment()),
 		Limits: r.o.Limits,
 		Grace:  r.o.Grace,
 	}
@@ -80,6 +81,25 @@ func (r *running) do(ctx context.Context, rt tool.Runtime) (tool.Result, error) 
 		exit: end, stopped: err, dir: string(r.path), text: string(out.tail) + "\n" + string(errs.tail), took: took,
 	})
 	return res, err
+}
+
+// readers holds what keeps readers from doing more than to read: git takes no
+// repository for one that a workspace's files only look like, as its settings may
+// name programs, and leaves its index alone; go fetches nothing.
+var readers = map[string]string{
+	"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit",
+	"GIT_OPTIONAL_LOCKS": "0",
+	"GOPROXY":            "off",
+}
+
+// environment is what the command gets beside what all commands get.
+func (r *running) environment() map[string]string {
+	if !r.reads {
+		return r.args.Env
+	}
+	env := maps.Clone(readers)
+	maps.Copy(env, r.args.Env)
+	return env
 }
 
 // ended fills in how the command ended and what it used.

@@ -45,7 +45,7 @@ const (
 	ReasonReadOnlyFile   = "FILE_IS_READ_ONLY"
 	ReasonConflict       = "CONFLICT"
 	ReasonPattern        = "PATTERN"
-	ReasonNoWorkspace    = "NO_WORKSPACE"
+	ReasonNoWorkspace    = tool.ReasonNoWorkspace
 	ReasonNoArtifacts    = "NO_ARTIFACTS"
 	ReasonAllFilesFailed = "ALL_FILES_FAILED"
 )

@@ -70,6 +70,8 @@ type GetServerInfoResponse struct {
 	// What weakens the audit log as it is configured now, one sentence each; empty
 	// = nothing known.
 	LedgerWarnings []string `protobuf:"bytes,8,rep,name=ledger_warnings,json=ledgerWarnings,proto3" json:"ledger_warnings,omitempty"`
+	Profile        string   `protobuf:"bytes,9,opt,name=profile,proto3" json:"profile,omitempty"`        // of the policy in force: "locked", "standard", "development", "ci"
+	Workspaces     []string `protobuf:"bytes,10,rep,name=workspaces,proto3" json:"workspaces,omitempty"` // names that spec.workspace_id may have, sorted; "default" is the default
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -156,6 +158,20 @@ func (x *GetServerInfoResponse) GetStore() string {
 func (x *GetServerInfoResponse) GetLedgerWarnings() []string {
 	if x != nil {
 		return x.LedgerWarnings
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
 	}
 	return nil
 }
@@ -324,7 +340,7 @@ var File_toold_v1_admin_proto protoreflect.FileDescriptor
 const file_toold_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x14toold/v1/admin.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xa6\x02\n" +
+	"\x14GetServerInfoRequest\"\xe0\x02\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12(\n" +
@@ -333,7 +349,12 @@ const file_toold_v1_admin_proto_rawDesc = "" +
 	"\x10catalog_revision\x18\x05 \x01(\tR\x0fcatalogRevision\x12\x1c\n" +
 	"\tisolation\x18\x06 \x01(\tR\tisolation\x12\x14\n" +
 	"\x05store\x18\a \x01(\tR\x05store\x12'\n" +
-	"\x0fledger_warnings\x18\b \x03(\tR\x0eledgerWarnings\"\xcb\x06\n" +
+	"\x0fledger_warnings\x18\b \x03(\tR\x0eledgerWarnings\x12\x18\n" +
+	"\aprofile\x18\t \x01(\tR\aprofile\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\n" +
+	" \x03(\tR\n" +
+	"workspaces\"\xcb\x06\n" +
 	"\x06Limits\x12-\n" +
 	"\x13max_calls_per_batch\x18\x01 \x01(\x05R\x10maxCallsPerBatch\x12*\n" +
 	"\x11max_request_bytes\x18\x02 \x01(\x05R\x0fmaxRequestBytes\x12(\n" +

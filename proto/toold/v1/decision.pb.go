@@ -90,6 +90,7 @@ const (
 	DecisionStage_DECISION_STAGE_APPROVAL     DecisionStage = 9 // a human's answer
 	DecisionStage_DECISION_STAGE_QUOTA        DecisionStage = 10
 	DecisionStage_DECISION_STAGE_DEFAULT      DecisionStage = 11 // the profile's answer for the class
+	DecisionStage_DECISION_STAGE_EXPLAIN      DecisionStage = 12 // only on record: the verdict that ExplainBatch gave; nothing was asked to run
 )
 
 // Enum value maps for DecisionStage.
@@ -107,6 +108,7 @@ var (
 		9:  "DECISION_STAGE_APPROVAL",
 		10: "DECISION_STAGE_QUOTA",
 		11: "DECISION_STAGE_DEFAULT",
+		12: "DECISION_STAGE_EXPLAIN",
 	}
 	DecisionStage_value = map[string]int32{
 		"DECISION_STAGE_UNSPECIFIED":  0,
@@ -121,6 +123,7 @@ var (
 		"DECISION_STAGE_APPROVAL":     9,
 		"DECISION_STAGE_QUOTA":        10,
 		"DECISION_STAGE_DEFAULT":      11,
+		"DECISION_STAGE_EXPLAIN":      12,
 	}
 )
 
@@ -480,7 +483,7 @@ const file_toold_v1_decision_proto_rawDesc = "" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVERDICT_ALLOW\x10\x01\x12\x10\n" +
 	"\fVERDICT_DENY\x10\x02\x12\x0f\n" +
-	"\vVERDICT_ASK\x10\x03*\xe3\x02\n" +
+	"\vVERDICT_ASK\x10\x03*\xff\x02\n" +
 	"\rDecisionStage\x12\x1e\n" +
 	"\x1aDECISION_STAGE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16DECISION_STAGE_INVALID\x10\x01\x12\x1f\n" +
@@ -494,7 +497,8 @@ const file_toold_v1_decision_proto_rawDesc = "" +
 	"\x17DECISION_STAGE_APPROVAL\x10\t\x12\x18\n" +
 	"\x14DECISION_STAGE_QUOTA\x10\n" +
 	"\x12\x1a\n" +
-	"\x16DECISION_STAGE_DEFAULT\x10\v*z\n" +
+	"\x16DECISION_STAGE_DEFAULT\x10\v\x12\x1a\n" +
+	"\x16DECISION_STAGE_EXPLAIN\x10\f*z\n" +
 	"\n" +
 	"SideEffect\x12\x1b\n" +
 	"\x17SIDE_EFFECT_UNSPECIFIED\x10\x00\x12\x19\n" +
