@@ -39,6 +39,9 @@ type Client struct {
 	// OnRetry, when set, is told why a stream is opened again and after how
 	// long. It must not block.
 	OnRetry func(cause error, wait time.Duration)
+	// LeaveDraining ends Execute when the daemon is shutting down and can have
+	// accepted nothing of the batch. Else Execute waits for the next daemon.
+	LeaveDraining bool
 
 	conn *grpc.ClientConn
 	exec tooldv1.ExecutionServiceClient

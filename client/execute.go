@@ -58,8 +58,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // batch goes on.
 //
 // Without a request_id, Execute sends one that it makes. The request is sent
-// again only while it is certain that toold has not accepted it, and always with
-// the same id; after `accepted` Execute only attaches. When ctx ends, Execute
+// again only while it is certain that toold has not accepted it (it refused each
+// time, was never reached, or has no such batch), and always with the same id;
+// after `accepted` Execute only attaches. When ctx ends, Execute
 // returns and the batch goes on by its disconnect policy; CancelBatch cancels.
 //
 // Errors are *Error, or what each returned.
@@ -77,7 +78,7 @@ func (c *Client) Execute(ctx context.Context, req *tooldv1.ExecuteBatchRequest, 
 	l.execute = func(ctx context.Context) (recv, error) {
 		s, err := c.exec.ExecuteBatch(ctx, sent, grpc.WaitForReady(false))
 		if err != nil {
-			return nil, err
+			return nil, unsentError{err} // what happens to a request that was written comes from Recv
 		}
 		return func() (*tooldv1.BatchEvent, error) {
 			r, err := s.Recv()
@@ -97,7 +98,7 @@ func (c *Client) Attach(ctx context.Context, req *tooldv1.AttachBatchRequest, ea
 }
 
 func (c *Client) loop(each func(*tooldv1.BatchEvent) error, opts *tooldv1.StreamOptions) *loop {
-	l := &loop{each: each, onRetry: c.OnRetry, giveUpAfter: c.GiveUpAfter}
+	l := &loop{each: each, onRetry: c.OnRetry, giveUpAfter: c.GiveUpAfter, leaveDraining: c.LeaveDraining}
 	if l.each == nil {
 		l.each = func(*tooldv1.BatchEvent) error { return nil }
 	}

@@ -32,15 +32,17 @@ const maxRetryDelay = 30 * time.Second
 
 // loop follows one batch over as many streams as it takes.
 type loop struct {
-	execute     func(context.Context) (recv, error) // nil: only attach
-	attach      func(context.Context, *tooldv1.AttachBatchRequest) (recv, error)
-	each        func(*tooldv1.BatchEvent) error
-	onRetry     func(error, time.Duration)
-	giveUpAfter time.Duration
+	execute       func(context.Context) (recv, error) // nil: only attach; unsentError: nothing was sent
+	attach        func(context.Context, *tooldv1.AttachBatchRequest) (recv, error)
+	each          func(*tooldv1.BatchEvent) error
+	onRetry       func(error, time.Duration)
+	giveUpAfter   time.Duration
+	leaveDraining bool
 
 	requestID string
 	batchID   string
 	accepted  bool          // `accepted` was seen
+	uncertain bool          // some ExecuteBatch ended without telling whether it was accepted
 	last      int64         // newest numbered event handed over
 	heard     time.Time     // of the last event, or the start
 	failures  int           // streams ended since then
@@ -58,6 +60,16 @@ const (
 
 // handlerError marks an error of the caller's own function.
 type handlerError struct{ error }
+
+// unsentError marks an ExecuteBatch of which nothing reached a server.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+func unsent(err error) bool {
+	own := unsentError{}
+	return errors.As(err, &own)
+}
 
 func (l *loop) run(ctx context.Context) (*tooldv1.BatchSummary, error) {
 	l.heard = time.Now()
@@ -85,10 +97,10 @@ func (l *loop) run(ctx context.Context) (*tooldv1.BatchSummary, error) {
 			if was == attachAgain && l.execute != nil && !l.accepted && notFound(err) {
 				return nil, l.failed(executeErr, true)
 			}
-			return nil, l.failed(err, saysRefused(err))
+			return nil, l.failed(err, l.refused(err))
 		}
 		if time.Since(l.heard) >= l.giveUpAfter {
-			return nil, l.failed(fmt.Errorf("nothing heard for %v: %w", l.giveUpAfter, err), saysRefused(err))
+			return nil, l.failed(fmt.Errorf("nothing heard for %v: %w", l.giveUpAfter, err), l.refused(err))
 		}
 		if err := l.pause(ctx, err); err != nil {
 			return nil, l.failed(err, false)
@@ -104,14 +116,28 @@ func (l *loop) failed(err error, refused bool) error {
 	return e
 }
 
+// refused says whether nothing of the batch ran or will run: the last attempt was
+// refused or not even sent, and so was every one before.
+func (l *loop) refused(err error) bool {
+	return !l.accepted && !l.uncertain && l.execute != nil && (saysRefused(err) || unsent(err))
+}
+
 // after decides what follows a stream that ended with err. executeErr is how the
 // last ExecuteBatch ended.
 func (l *loop) after(was step, err, executeErr error) step {
 	l.failures++
 	if was == executeAgain && !l.accepted {
 		switch {
+		case unsent(err):
+			if l.transient(err) {
+				return executeAgain
+			}
+			return giveUp
 		case !saysRefused(err):
+			l.uncertain = true
 			return attachAgain // it may have been accepted: look
+		case l.leaveDraining && !l.uncertain && info(err).GetReason() == "REPLICA_DRAINING":
+			return giveUp
 		case status.Code(err) == codes.Unavailable || retryDelay(err) > 0:
 			return executeAgain
 		}

@@ -22,8 +22,9 @@ import (
 
 // A script is what a server does, stream by stream. "accepted", "result",
 // "summary" are numbered events ("result@7" has that number, others count on),
-// "heartbeat" is not numbered, "end" ends with OK, "hang" stays silent; anything
-// else is the name of a status in statuses.
+// "heartbeat" and "draining" are not numbered, "end" ends with OK, "hang" stays
+// silent; anything else is the name of a status in statuses. After "unsent" the
+// status is that of a stream that could not be opened.
 type script []string
 
 var statuses = map[string]error{
@@ -33,6 +34,8 @@ var statuses = map[string]error{
 	"too-large":         status.Error(codes.ResourceExhausted, "message larger than max"),
 	"malformed":         refused(codes.InvalidArgument, "BATCH_MALFORMED"),
 	"audit-unavailable": refused(codes.Unavailable, "AUDIT_UNAVAILABLE"),
+	"drains":            refused(codes.Unavailable, "REPLICA_DRAINING", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}),
+	"drained":           toold(codes.Unavailable, "REPLICA_DRAINING"),
 	"queue-full":        refused(codes.ResourceExhausted, "QUEUE_FULL", &errdetails.RetryInfo{RetryDelay: durationpb.New(9 * time.Second)}),
 	"slow-consumer":     toold(codes.Unavailable, "SLOW_CONSUMER"),
 	"bug":               toold(codes.Internal, "BUG"),
@@ -97,6 +100,9 @@ func (p *play) event(ctx context.Context, line string) (*tooldv1.BatchEvent, err
 	case "heartbeat":
 		ev.Event = &tooldv1.BatchEvent_Heartbeat{Heartbeat: &tooldv1.Heartbeat{}}
 		return ev, nil
+	case "draining":
+		ev.Event = &tooldv1.BatchEvent_Draining{Draining: &tooldv1.Draining{ReattachAfter: durationpb.New(time.Second)}}
+		return ev, nil
 	case "accepted":
 		ev.Event = &tooldv1.BatchEvent_Accepted{Accepted: &tooldv1.BatchAccepted{}}
 	case "result":
@@ -123,6 +129,11 @@ func (p *play) loop(each func(*tooldv1.BatchEvent) error) *loop {
 		each:        each,
 		execute: func(ctx context.Context) (recv, error) {
 			p.opened = append(p.opened, "execute")
+			if len(p.streams) > 0 && p.streams[0][0] == "unsent" {
+				p.streams[0] = p.streams[0][1:]
+				_, err := p.next(ctx)()
+				return nil, unsentError{err}
+			}
 			return p.next(ctx), nil
 		},
 		attach: func(ctx context.Context, req *tooldv1.AttachBatchRequest) (recv, error) {
@@ -230,6 +241,30 @@ func TestExecuteFollowsABatchToItsSummary(t *testing.T) {
 			seen:    []int64{1, 2, 3, 4},
 		},
 		{
+			name:    "what a draining server still gives is taken, and the rest fetched from the next one",
+			streams: []script{{"accepted", "draining", "result", "drained"}, {"reset"}, {"result@3", "summary"}},
+			opened:  []string{"execute", "attach b1 after 2", "attach b1 after 2"},
+			seen:    []int64{1, 0, 2, 3, 4},
+		},
+		{
+			name:    "a draining server is waited for",
+			streams: []script{{"drains"}, {"drains"}, {"accepted", "summary"}},
+			opened:  []string{"execute", "execute", "execute"},
+			seen:    []int64{1, 2},
+		},
+		{
+			name:    "a request that could not be sent is sent again at once",
+			streams: []script{{"unsent", "unavailable"}, {"accepted", "summary"}},
+			opened:  []string{"execute", "execute"},
+			seen:    []int64{1, 2},
+		},
+		{
+			name:    "unless it never can be",
+			streams: []script{{"unsent", "too-large"}},
+			opened:  []string{"execute"},
+			err:     "ResourceExhausted",
+		},
+		{
 			name:    "a silent stream is left after a minute",
 			streams: []script{{"accepted", "hang"}},
 			opened:  []string{"execute"},
@@ -256,6 +291,58 @@ func TestExecuteFollowsABatchToItsSummary(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Refused is a promise to whoever would send the batch elsewhere.
+func TestOnlyWhatCannotHaveBeenAcceptedIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		streams []script
+		opened  []string
+		refused bool
+	}{
+		{"the server drains", []script{{"drains"}}, []string{"execute"}, true},
+		{"it could not be reached before", []script{{"unsent", "unavailable"}, {"drains"}}, []string{"execute", "execute"}, true},
+		{"another refusal came before", []script{{"audit-unavailable"}, {"drains"}}, []string{"execute", "execute"}, true},
+		{
+			"a stream died before, so draining is waited for",
+			[]script{{"reset"}, {"not-found"}, {"drains"}, {"malformed"}},
+			[]string{"execute", "attach r1 after 0", "execute", "execute"}, false,
+		},
+		{"it can never be sent", []script{{"unsent", "too-large"}}, []string{"execute"}, true},
+		{"the server refuses it", []script{{"malformed"}}, []string{"execute"}, true},
+		{"accepted, then gone", []script{{"accepted", "drained"}, {"not-found"}}, []string{"execute", "attach b1 after 1"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &play{streams: tt.streams}
+				l := p.loop(func(*tooldv1.BatchEvent) error { return nil })
+				l.leaveDraining = true
+				_, err := l.run(t.Context())
+				e := (*Error)(nil)
+				if !errors.As(err, &e) || e.Refused != tt.refused {
+					t.Errorf("got %#v, want an Error with Refused %v", err, tt.refused)
+				}
+				if diff := cmp.Diff(tt.opened, p.opened); diff != "" {
+					t.Errorf("streams (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// The claim of unsentError, asked of gRPC itself.
+func TestABatchThatReachedNobodyIsRefused(t *testing.T) {
+	c, err := Dial("unix://" + t.TempDir() + "/none.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.GiveUpAfter = time.Millisecond
+	_, err = c.Execute(t.Context(), &tooldv1.ExecuteBatchRequest{}, nil)
+	if e := (*Error)(nil); !errors.As(err, &e) || !e.Refused || status.Code(err) != codes.Unavailable {
+		t.Errorf("got %#v, want a refusal with code Unavailable", err)
 	}
 }
 

@@ -55,6 +55,7 @@ func TestPostgresDiesUnderLoad(t *testing.T) {
 	}
 	c := s.client(t)
 	for _, told := range stories {
+		told.checkOrder(t)
 		told.checkSame(t, attach(t, c, told.requestID))
 	}
 	d.stop()

@@ -129,6 +129,9 @@ func newSite(t testing.TB, databaseURL string) *site {
 		if text, err := os.ReadFile(s.logs); t.Failed() && err == nil {
 			t.Logf("the daemon's log, its end:\n%s", text[max(0, len(text)-8000):])
 		}
+		for pid := range s.processes(t) { // a failure leaves nothing behind either
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
+		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}

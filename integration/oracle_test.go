@@ -238,7 +238,7 @@ func (f *facts) checkEffects(t testing.TB, effects []effect) {
 		f.checkEffect(t, f.key(e.token), e)
 	}
 	for k, all := range f.outcomes {
-		if all[0].outcome == "SUCCEEDED" && strings.HasPrefix(k.call, "token-") && !seen[k.call] {
+		if all[0].outcome == "SUCCEEDED" && isToken(k.call) && !seen[k.call] {
 			t.Errorf("%s SUCCEEDED and left nothing", k.call)
 		}
 	}

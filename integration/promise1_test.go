@@ -55,6 +55,7 @@ func TestPromise1_NothingRunsThatIsNotOnRecord(t *testing.T) {
 		s.start()
 		c := s.client(t)
 		for _, told := range stories {
+			told.checkOrder(t)
 			told.checkSame(t, attach(t, c, told.requestID))
 		}
 		t.Logf("%d kills, %d batches, %d effects, %d UNKNOWN", kills, len(stories), len(effects), f.outcomesNamed("UNKNOWN"))
@@ -187,6 +188,51 @@ func (f *facts) checkWrites(t testing.TB, s *site) {
 		}
 	}
 }
+
+// checkOrder wants a story that the API promises: `accepted` first; of each call a
+// decision, then its start if it has one, then one result; the summary last, with
+// the calls in order and the numbers of their results.
+func (s *story) checkOrder(t testing.TB) {
+	t.Helper()
+	decided, started, result := map[string]bool{}, map[string]bool{}, map[string]int64{}
+	last := len(s.events) - 1
+	for i, ev := range s.events {
+		id := ev.GetCallId()
+		wrong := func(what string) { t.Errorf("batch %s: event %d, of call %q, %s: %v", s.batchID, i+1, id, what, ev) }
+		if result[id] != 0 {
+			wrong("comes after the call's result")
+		}
+		switch {
+		case (i == 0) != (ev.GetAccepted() != nil):
+			wrong("is not the first as `accepted` is to be")
+		case (i == last) != (ev.GetSummary() != nil):
+			wrong("is not the last as the summary is to be")
+		case ev.GetDecision() != nil:
+			decided[id] = true
+		case ev.GetStarted() != nil:
+			if !decided[id] {
+				wrong("starts what was not decided")
+			}
+			started[id] = true
+		case ev.GetResult() != nil:
+			result[id] = ev.GetSeq()
+			if ran := ev.GetResult().GetOutcome() == pb.ToolOutcome_TOOL_OUTCOME_SUCCEEDED; !decided[id] || ran && isToken(id) && !started[id] {
+				wrong("ends what was not decided, or not started")
+			}
+		}
+	}
+	if want := s.events[0].GetAccepted().GetCallCount(); int(want) != len(s.summary.GetCalls()) {
+		t.Errorf("batch %s: the summary has %d of %d calls", s.batchID, len(s.summary.GetCalls()), want)
+	}
+	for i, c := range s.summary.GetCalls() {
+		if c.GetResultSeq() == 0 || c.GetResultSeq() != result[c.GetCallId()] {
+			t.Errorf("batch %s: the summary says that result %d of call %q is event %d; it was %d", s.batchID, i, c.GetCallId(), c.GetResultSeq(), result[c.GetCallId()])
+		}
+	}
+}
+
+// isToken reports whether a call is a command that leaves a token.
+func isToken(id string) bool { return strings.HasPrefix(id, "token-") }
 
 // checkSame wants two readers of a batch to have been told the same.
 func (t1 *story) checkSame(t testing.TB, t2 *story) {

@@ -77,7 +77,7 @@ func (s *site) checkEscapes(t *testing.T, c *client.Client, name, last, outcome 
 	accepted := make(chan string, 1)
 	told := &story{}
 	var at time.Time
-	var alive []string
+	var alive map[int]string
 	go func() {
 		defer close(ended)
 		_, err := c.Execute(within(t), batch(call(name, "bash", args)), func(ev *pb.BatchEvent) error {
@@ -102,7 +102,7 @@ func (s *site) checkEscapes(t *testing.T, c *client.Client, name, last, outcome 
 		t.Errorf("%s: the call ended %s, want %s: %v", name, got, outcome, told.results[name])
 	}
 	if len(alive) > 0 {
-		t.Errorf("%s: alive when the result was told: %q", name, alive)
+		t.Errorf("%s: alive when the result was told: %v", name, alive)
 	}
 	for _, f := range files {
 		if last := s.lastBeat(t, f); last.After(at) {
@@ -134,20 +134,28 @@ func forceCancel(t *testing.T, c *client.Client, batchID string) {
 	}
 }
 
-// processes are those that run in the workspace: whatever its commands start
-// inherits that folder. What is dead and not waited for yet runs nowhere.
-func (s *site) processes(t *testing.T) (all []string) {
+// processes are those that run in the workspace, with their command lines:
+// whatever its commands start inherits that folder. What is dead and not waited
+// for yet runs nowhere.
+func (s *site) processes(t testing.TB) map[int]string {
+	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
 		t.Error(err)
 	}
+	all := map[int]string{}
 	for _, dir := range dirs {
 		at, err := os.Readlink(dir)
 		if err != nil || !strings.HasPrefix(at, s.workspace) {
 			continue // gone meanwhile, or somebody else's
 		}
-		line, _ := os.ReadFile(filepath.Join(filepath.Dir(dir), "cmdline"))
-		all = append(all, dir+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(dir), "cmdline")) // gone meanwhile: no line
+		all[pid] = strings.ReplaceAll(string(line), "\x00", " ")
 	}
 	return all
 }

@@ -42,11 +42,15 @@ func (a *app) auditCommand() *cobra.Command {
 func (a *app) auditTailCommand() *cobra.Command {
 	req := &tooldv1.ListDecisionsRequest{}
 	var verdict string
-	var follow bool
+	var follow, wide bool
+	explained := true
 	var count int
 	c := &cobra.Command{
-		Use:         "tail",
-		Short:       "Show the last decisions, oldest first",
+		Use:   "tail",
+		Short: "Show the last decisions, oldest first",
+		Long: `Show the last decisions, oldest first. A verdict in parentheses was only asked
+for, with explain: nothing was to run. -f goes on until Ctrl-C, and then ends
+with status 130.`,
 		Args:        args(cobra.NoArgs),
 		Annotations: streaming,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -63,7 +67,7 @@ func (a *app) auditTailCommand() *cobra.Command {
 			if follow && a.output == outputJSON {
 				return usage(errors.New("-f never ends, so it makes no one JSON value: use -o jsonl"))
 			}
-			t := &tail{app: a, req: req, seen: map[string]bool{}}
+			t := &tail{app: a, req: req, explained: explained, wide: wide, seen: map[string]bool{}}
 			if follow {
 				return t.follow(c.Context(), count)
 			}
@@ -82,6 +86,8 @@ func (a *app) auditTailCommand() *cobra.Command {
 	fs.StringVar(&req.PolicyId, "policy", "", "only those that this policy decided")
 	fs.StringVar(&req.Principal, "principal", "", "only of this caller")
 	fs.StringVar(&verdict, "verdict", "", "only allow, deny or ask")
+	fs.BoolVar(&explained, "explained", explained, "also those that were only asked for, with explain")
+	fs.BoolVarP(&wide, "wide", "w", false, "all columns, however wide the terminal is")
 	fs.IntVarP(&count, "count", "n", 20, "so many")
 	_ = c.RegisterFlagCompletionFunc("tool", a.completeTools)
 	_ = c.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(sortedKeys(verdicts), cobra.ShellCompDirectiveNoFileComp))
@@ -91,7 +97,10 @@ func (a *app) auditTailCommand() *cobra.Command {
 // tail shows decisions once each.
 type tail struct {
 	*app
-	req    *tooldv1.ListDecisionsRequest
+	req       *tooldv1.ListDecisionsRequest
+	explained bool // show those that were only asked for
+	wide      bool // as wide as it is
+
 	newest time.Time       // decide time of the newest that was seen
 	floor  time.Time       // what is not newer was there before following began
 	seen   map[string]bool // decisions that the next look back may give again
@@ -103,18 +112,31 @@ func (t *tail) last(ctx context.Context, c *client.Client, count int) ([]*tooldv
 	t.req.PageToken = ""
 	var all []*tooldv1.DecisionRecord
 	for len(all) < count {
-		t.req.PageSize = int32(min(count-len(all), maxPage))
+		if t.req.PageSize = int32(min(count-len(all), maxPage)); !t.explained {
+			t.req.PageSize = maxPage // it is not known how many of them are shown
+		}
 		page, err := tooldv1.NewAuditServiceClient(c.Conn()).ListDecisions(ctx, t.req)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.GetDecisions()...)
+		all = append(all, t.wanted(page.GetDecisions())...)
 		if t.req.PageToken = page.GetNextPageToken(); t.req.PageToken == "" {
 			break
 		}
 	}
+	all = all[:min(count, len(all))]
 	slices.Reverse(all)
 	return all, nil
+}
+
+// wanted leaves out what is not to be shown.
+func (t *tail) wanted(records []*tooldv1.DecisionRecord) []*tooldv1.DecisionRecord {
+	if t.explained {
+		return records
+	}
+	return slices.DeleteFunc(records, func(r *tooldv1.DecisionRecord) bool {
+		return r.GetDecision().GetStage() == tooldv1.DecisionStage_DECISION_STAGE_EXPLAIN
+	})
 }
 
 // follow polls until Ctrl-C, and rides over times when toold is away. The audit
@@ -133,7 +155,7 @@ func (t *tail) poll(ctx context.Context, c *client.Client, count int) error {
 		records, err := t.last(ctx, c, max(count, 1))
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return &exitError{code: exitInterrupted}
 		case err != nil && exitCode(err) != exitService:
 			return err
 		case err != nil && !away:
@@ -153,7 +175,7 @@ func (t *tail) poll(ctx context.Context, c *client.Client, count int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return &exitError{code: exitInterrupted}
 		case <-tick.C:
 		}
 	}
@@ -209,9 +231,9 @@ func (t *tail) show(records []*tooldv1.DecisionRecord) error {
 		d := r.GetDecision()
 		table.Rows = append(table.Rows, []term.Cell{
 			{Text: clock(d.GetDecideTime())},
-			{Text: word(d.GetVerdict()), Style: verdictStyle(d.GetVerdict())},
+			verdictCell(d),
 			{Text: r.GetTool()},
-			{Text: word(d.GetSideEffect()), Style: classStyle(d.GetSideEffect())},
+			classCell(d),
 			{Text: r.GetPrincipal().GetId()},
 			{Text: d.GetPolicyId()},
 			{Text: r.GetBatchId() + "/" + r.GetCallId()},
@@ -227,18 +249,21 @@ func (t *tail) show(records []*tooldv1.DecisionRecord) error {
 // auditColumns are wide enough for most, so that tables of one -f line up.
 var auditColumns = []term.Column{
 	{Title: "TIME"},
-	{Title: "VERDICT"},
-	{Title: "TOOL", Min: 10, Max: 20},
-	{Title: "CLASS", Min: len("SYSTEM_CHANGE"), Drop: 3},
-	{Title: "BY", Min: 10, Max: 24, Drop: 4},
+	{Title: "VERDICT", Min: len("INVALID")},
+	{Title: "TOOL", Min: 10, Max: 20, Drop: 1},
+	{Title: "CLASS", Min: len("SYSTEM_CHANGE"), Drop: 4},
+	{Title: "BY", Min: 10, Max: 24, Drop: 5},
 	{Title: "POLICY", Min: 24, Max: 32, Drop: 2},
-	{Title: "CALL", Drop: 5},
-	{Title: "REASON", Drop: 1},
+	{Title: "CALL", Min: len("01a22c1f-e774-7b14-80d0-cb9a00a7eb9e/0")},
+	{Title: "REASON", Drop: 3},
 }
 
 // rows shows a table, its header only the first time.
 func (t *tail) rows(table term.Table) {
 	lines := t.lines(table)
+	if t.wide {
+		lines = table.Lines(0, t.colour)
+	}
 	if t.header {
 		lines = lines[1:]
 	}

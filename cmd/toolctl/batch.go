@@ -42,7 +42,7 @@ Ctrl-C leaves the batch running and says how to come back to it.`,
 				return err
 			}
 			b := newBoard(req.GetSpec(), req.GetCalls())
-			return a.execute(c.Context(), req, b, f.cancelOnInterrupt, func() view { return a.batchView(b, outputs) })
+			return a.execute(c.Context(), req, b, f.cancelOnInterrupt, func(*client.Client) view { return a.batchView(b, outputs) })
 		},
 	}
 	f.register(c, a)
@@ -62,13 +62,14 @@ func (a *app) readBatch(name string) (*tooldv1.ExecuteBatchRequest, error) {
 }
 
 // execute runs a batch under the view that show makes once toold is reached.
-func (a *app) execute(ctx context.Context, req *tooldv1.ExecuteBatchRequest, b *board, cancelOnInterrupt bool, show func() view) error {
+func (a *app) execute(ctx context.Context, req *tooldv1.ExecuteBatchRequest, b *board, cancelOnInterrupt bool, show func(*client.Client) view) error {
 	if req.GetSpec().GetRequestId() == "" {
 		req.Spec.RequestId = client.NewRequestID()
 	}
 	b.requestID = req.GetSpec().GetRequestId()
 	return a.reach(ctx, func(cl *client.Client) error {
-		f := &follower{app: a, client: cl, board: b, view: show(), cancelOnInterrupt: cancelOnInterrupt}
+		cl.LeaveDraining = true // whoever waits at a terminal can try again
+		f := &follower{app: a, client: cl, board: b, view: show(cl), cancelOnInterrupt: cancelOnInterrupt}
 		return f.follow(ctx, func(ctx context.Context, each func(*tooldv1.BatchEvent) error) (*tooldv1.BatchSummary, error) {
 			return cl.Execute(ctx, req, each)
 		})

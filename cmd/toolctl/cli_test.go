@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,13 +80,24 @@ func TestErrorsSayWhatToDoAndEndWithTheirStatus(t *testing.T) {
 			"toolctl: cannot reach toold at here: dial tcp 127.0.0.1:7433: connect: connection refused\n  next: start it with: toold\n        or say where it is: --address, --data-dir (TOOLD_ADDRESS, TOOLD_DATA_DIR)\n",
 		},
 		{
-			"a refused batch", &client.Error{RequestID: "r", Refused: true, Err: refusal(codes.ResourceExhausted, "TOO_MANY_CALLS", map[string]string{"limit": "256", "value": "300", "accepted": "false"})}, exitService,
+			"a refused batch", &client.Error{RequestID: "r", Refused: true, Err: refusal(codes.ResourceExhausted, "TOO_MANY_CALLS", map[string]string{"limit": "256", "value": "300", "accepted": "false"})}, exitUsage,
 			"toolctl: no (ResourceExhausted/TOO_MANY_CALLS)\n  limit: 256\n  value: 300\n  next: split the batch into smaller ones (limits: toolctl info)\n",
 		},
 		{
 			"a lost batch", &client.Error{BatchID: "b1", LastSeq: 4, Err: refusal(codes.Internal, "BUG", nil)}, exitService,
 			"toolctl: no (Internal/BUG)\n  next: this is a fault of toold: report it with toold's log lines of this moment\n  the batch may still be running; look again: toolctl attach b1\n",
 		},
+		{
+			"a daemon that shuts down", &client.Error{RequestID: "r", Refused: true, Err: refusal(codes.Unavailable, "REPLICA_DRAINING", map[string]string{"accepted": "false"})}, exitService,
+			"toolctl: toold is shutting down; nothing ran (Unavailable/REPLICA_DRAINING)\n  next: try again once toold is started anew\n",
+		},
+		{
+			"a number that is too high", &client.Error{BatchID: "b1", LastSeq: 500, Err: refusal(codes.OutOfRange, "SEQ_AHEAD", map[string]string{"last_seq": "4"})}, exitUsage,
+			"toolctl: no (OutOfRange/SEQ_AHEAD)\n  last seq: 4\n  next: leave --after out, or give the number of an event that the batch has\n",
+		},
+		{"a closed session", refusal(codes.FailedPrecondition, "SESSION_CLOSED", nil), exitUsage, "toolctl: no (FailedPrecondition/SESSION_CLOSED)\n  next: make a new session: toolctl session create\n"},
+		{"a request id used before", refusal(codes.AlreadyExists, "REQUEST_ID_REUSED", nil), exitUsage, "toolctl: no (AlreadyExists/REQUEST_ID_REUSED)\n  next: this request id named another batch before: use a new one, or none and toolctl makes it\n"},
+		{"a full daemon", refusal(codes.ResourceExhausted, "QUEUE_FULL", nil), exitService, "toolctl: no (ResourceExhausted/QUEUE_FULL)\n  next: too many batches are running: try again shortly, or cancel one (toolctl list --state running)\n"},
 		{"what is not there", refusal(codes.NotFound, "BATCH_NOT_FOUND", nil), exitUsage, "toolctl: no (NotFound/BATCH_NOT_FOUND)\n  next: list what there is: toolctl list\n"},
 		{"too slow", context.DeadlineExceeded, exitService, "toolctl: context deadline exceeded\n  next: wait longer with --timeout, or see whether toold at here is well: toolctl info\n"},
 	} {
@@ -127,6 +139,12 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 		{"artifact get x --bytes 5", "--bytes 5: want two numbers with a colon"},
 		{"session mode s1 off", "--mode off: want normal, plan"},
 		{"audit tail -f -o json", "use -o jsonl"},
+		{"completion nosh", `unknown command "nosh" for "toolctl completion"`},
+		{"version 2", `unknown command "2" for "toolctl version"`},
+		{"info --address http://h:7433", "--address http://h:7433: it is no web address; want HOST:PORT"},
+		{"info --address 127.0.0.1", "--address 127.0.0.1: there is no port; want HOST:PORT"},
+		{"info --address h:", "--address h:: there is no port"},
+		{`exec read --json {"path":}`, `--json: line 1, column 9: '}' cannot stand here; want a value`},
 	} {
 		s, _, errs := pipe()
 		s.in = strings.NewReader("")
@@ -162,6 +180,52 @@ func TestWithoutADaemonTheNextStepIsSaid(t *testing.T) {
 		s.getenv = func(k string) string { return env[k] }
 		if code := run(t.Context(), strings.Fields(line), s); code != exitService || !strings.Contains(errs.String(), "start it with: toold") {
 			t.Errorf("%s: exit status %d, said %q", line, code, errs)
+		}
+	}
+}
+
+func TestTheMetricsAddressIsToldFromTheAPI(t *testing.T) {
+	metrics := httptest.NewServer(http.NotFoundHandler())
+	defer metrics.Close()
+	s, _, errs := pipe()
+	code := run(t.Context(), []string{"info", "--address", metrics.Listener.Addr().String()}, s)
+	if code != exitService || !strings.Contains(errs.String(), "speaks HTTP/1.1, so it is not toold's API\n  next: give the address of the API") {
+		t.Errorf("exit status %d, said %q", code, errs)
+	}
+}
+
+func TestTheVersionIsACommandToo(t *testing.T) {
+	s, flag, _ := pipe()
+	run(t.Context(), []string{"--version"}, s)
+	s, command, _ := pipe()
+	if code := run(t.Context(), []string{"version"}, s); code != exitOK || command.String() != flag.String() {
+		t.Errorf("exit status %d, printed %q, want %q", code, command, flag)
+	}
+}
+
+func TestEveryKindOfAddressIsTaken(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:7433", "[::1]:7433", "toold:7433", ":7433", "unix:///run/toold.sock", "unix:toold.sock", "/run/toold.sock", "dns:///toold:7433", "dns:toold:7433", "passthrough:///x"} {
+		if err := checkAddress(address); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestASessionsStateIsWhatTheListsSay(t *testing.T) {
+	session := func(id string, expires time.Time) *tooldv1.Session {
+		return &tooldv1.Session{SessionId: id, ExpireTime: timestamppb.New(expires)}
+	}
+	open := []*tooldv1.Session{session("a", epoch.Add(time.Hour))}
+	for _, tt := range []struct {
+		session *tooldv1.Session
+		want    string
+	}{
+		{session("a", epoch.Add(time.Hour)), "OPEN"},
+		{session("b", epoch.Add(time.Hour)), "CLOSED"},
+		{session("c", epoch), "EXPIRED"},
+	} {
+		if got := stateOf(tt.session, open, epoch); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.session.GetSessionId(), got, tt.want)
 		}
 	}
 }
@@ -216,54 +280,6 @@ func TestRangesOfArtifacts(t *testing.T) {
 		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || (err == nil) != (want != nil) {
 			t.Errorf("--lines %s: %v %s", in, err, diff)
 		}
-	}
-}
-
-func TestADownloadWritesEachByteOnce(t *testing.T) {
-	var b strings.Builder
-	d := &download{w: &b, next: 0}
-	d.sum = sha256.New()
-	for _, c := range []*tooldv1.ArtifactChunk{{Data: []byte("abc")}, {Offset: 1, Data: []byte("bcde")}, {Offset: 2}, {Offset: 0, Data: []byte("ab")}, {Offset: 5, Data: []byte("f")}} {
-		if err := d.take(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.take(&tooldv1.ArtifactChunk{Offset: 9, Data: []byte("z")}); err == nil {
-		t.Error("a hole was not noticed")
-	}
-	if b.String() != "abcdef" || d.written != 6 {
-		t.Errorf("wrote %q", b.String())
-	}
-	if err := d.check(&tooldv1.Artifact{Ref: &tooldv1.ArtifactRef{Sha256: "00"}}); exitCode(err) != exitService {
-		t.Errorf("a wrong digest gave %v", err)
-	}
-}
-
-func TestFollowingShowsEachDecisionOnce(t *testing.T) {
-	at := func(id string, second int) *tooldv1.DecisionRecord {
-		r := &tooldv1.DecisionRecord{Decision: &tooldv1.PermissionDecision{DecisionId: id}}
-		r.Decision.DecideTime = timestamppb.New(epoch.Add(time.Duration(second) * time.Second))
-		return r
-	}
-	tl := &tail{seen: map[string]bool{}}
-	var got [][]string
-	for i, poll := range [][]*tooldv1.DecisionRecord{
-		{at("a", 1), at("b", 2)},
-		{at("old", 0), at("a", 1), at("b", 2), at("d", 4)},
-		{at("b", 2), at("c-committed-late", 3), at("d", 4)},
-		{},
-	} {
-		var ids []string
-		for _, r := range tl.fresh(poll) {
-			ids = append(ids, r.GetDecision().GetDecisionId())
-		}
-		if i == 0 {
-			tl.floor = tl.newest
-		}
-		got = append(got, ids)
-	}
-	if diff := cmp.Diff([][]string{{"a", "b"}, {"d"}, {"c-committed-late"}, nil}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

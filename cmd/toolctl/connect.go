@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,7 +34,7 @@ const (
 // socket: another daemon is not what was asked for.
 func (a *app) target() (string, error) {
 	if a.address != "" {
-		return a.address, nil
+		return a.address, checkAddress(a.address)
 	}
 	dir, named := a.dataDir, a.dataDir != ""
 	if !named {
@@ -55,6 +57,23 @@ func (a *app) target() (string, error) {
 		return "", usage(fmt.Errorf("--data-dir: %w", err))
 	}
 	return defaultAddress, nil
+}
+
+// checkAddress refuses what gRPC would take for something else: it reads a web
+// address as a name, and adds port 443 where there is none.
+func checkAddress(address string) error {
+	const want = "want HOST:PORT, such as " + defaultAddress + ", or unix:///path/" + socketName
+	scheme, _, is := strings.Cut(address, "://")
+	switch {
+	case scheme == "http" || scheme == "https":
+		return usage(fmt.Errorf("--address %s: it is no web address; %s", address, want))
+	case is || filepath.IsAbs(address) || strings.HasPrefix(address, "unix:") || strings.HasPrefix(address, "dns:"):
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		return usage(fmt.Errorf("--address %s: there is no port; %s", address, want))
+	}
+	return nil
 }
 
 // defaultDataDir is toold's data folder by the XDG rules; "" when there is no

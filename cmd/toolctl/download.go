@@ -24,9 +24,10 @@ type download struct {
 	w       io.Writer
 	written int64
 
-	next int64 // offset in the artifact of the byte to come; -1 = not known yet
-	end  int64 // exclusive; 0 = that of the artifact
-	sum  hash.Hash
+	header *tooldv1.Artifact
+	next   int64 // offset in the artifact of the byte to come; -1 = not known yet
+	end    int64 // exclusive; 0 = that of the artifact
+	sum    hash.Hash
 }
 
 // maxBreaks is how often in a row a stream may break without a byte.
@@ -42,16 +43,16 @@ func (d *download) run(ctx context.Context) (*tooldv1.Artifact, error) {
 	whole := d.req.GetRange() == nil
 	for breaks := 0; ; breaks++ {
 		before := d.written
-		header, err := d.stream(ctx)
+		err := d.stream(ctx)
 		if d.written > before {
 			breaks = 0
 		}
-		switch {
+		switch lost := status.Code(err) == codes.Unavailable; {
 		case err == nil && whole:
-			return header, d.check(header)
-		case err == nil:
-			return header, nil
-		case status.Code(err) != codes.Unavailable || d.written == 0 || breaks >= maxBreaks:
+			return d.header, d.check(d.header)
+		case err == nil || lost && d.end > 0 && d.next >= d.end: // only the end was lost
+			return d.header, nil
+		case !lost || d.written == 0 || breaks >= maxBreaks:
 			return nil, err
 		case d.req.GetLines() != nil:
 			// Lines are asked for by number; what comes after a break is known
@@ -68,9 +69,7 @@ func (d *download) run(ctx context.Context) (*tooldv1.Artifact, error) {
 func (d *download) resume(ctx context.Context, breaks int) error {
 	rest := &tooldv1.ByteRange{Offset: d.next}
 	if d.end > 0 {
-		if rest.Length = d.end - d.next; rest.GetLength() <= 0 {
-			rest.Length = 1 // all was received and only the end was lost
-		}
+		rest.Length = d.end - d.next
 	}
 	d.req.Range = &tooldv1.ReadArtifactRequest_Bytes{Bytes: rest}
 	select {
@@ -81,31 +80,30 @@ func (d *download) resume(ctx context.Context, breaks int) error {
 	}
 }
 
-func (d *download) stream(ctx context.Context) (*tooldv1.Artifact, error) {
+func (d *download) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := d.client.ReadArtifact(ctx, d.req, grpc.WaitForReady(false))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var header *tooldv1.Artifact
 	for {
 		part, err := s.Recv()
 		if errors.Is(err, io.EOF) {
-			return header, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if h := part.GetHeader(); h != nil {
-			header = h
+			d.header = h
 			if d.next < 0 && d.req.GetRange() == nil {
 				d.next = 0
 			}
 		}
 		if c := part.GetChunk(); c != nil {
 			if err := d.take(c); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}

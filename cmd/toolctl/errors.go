@@ -77,8 +77,12 @@ func exitCode(err error) int {
 		return exitUsage // cobra's own complaints and files that cannot be read
 	}
 	switch st.Code() {
-	case codes.InvalidArgument, codes.NotFound, codes.OutOfRange:
+	case codes.InvalidArgument, codes.NotFound, codes.OutOfRange, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted:
 		return exitUsage
+	case codes.ResourceExhausted:
+		if hasReason(err, "TOO_MANY_CALLS") || hasReason(err, "REQUEST_TOO_LARGE") {
+			return exitUsage
+		}
 	}
 	return exitService
 }
@@ -117,11 +121,18 @@ func (a *app) explainStatus(err error, st *status.Status) string {
 		}
 	}
 	if st.Code() == codes.Unavailable && info.GetReason() == "" {
+		if strings.Contains(own(st), "HTTP/1.1 header") { // gRPC's word for it
+			return fmt.Sprintf("what answers at %s speaks HTTP/1.1, so it is not toold's API\n  next: give the address of the API (toold --listen), not that of the metrics (--metrics-listen)", a.address) + where(err)
+		}
 		fmt.Fprintf(&b, "cannot reach toold at %s: %s", a.address, own(st))
 		b.WriteString("\n  next: start it with: toold\n        or say where it is: --address, --data-dir (TOOLD_ADDRESS, TOOLD_DATA_DIR)")
 		return b.String() + where(err)
 	}
-	fmt.Fprintf(&b, "%s (%s)", own(st), codeWord(st.Code(), info.GetReason()))
+	what := own(st)
+	if lost := (*client.Error)(nil); errors.As(err, &lost) && lost.Refused && info.GetReason() == "REPLICA_DRAINING" {
+		what, wait = "toold is shutting down; nothing ran", nil
+	}
+	fmt.Fprintf(&b, "%s (%s)", what, codeWord(st.Code(), info.GetReason()))
 	for _, k := range sortedKeys(info.GetMetadata()) {
 		if k != "accepted" && !strings.Contains(own(st), info.GetMetadata()[k]) {
 			lines = append(lines, fmt.Sprintf("%s: %s", strings.ReplaceAll(k, "_", " "), info.GetMetadata()[k]))
@@ -153,8 +164,8 @@ func own(st *status.Status) string {
 func where(err error) string {
 	lost := (*client.Error)(nil)
 	switch {
-	case !errors.As(err, &lost) || lost.Refused:
-		return ""
+	case !errors.As(err, &lost) || lost.Refused || exitCode(err) == exitUsage:
+		return "" // what toold says of the request is the whole truth
 	case lost.BatchID != "":
 		return fmt.Sprintf("\n  the batch may still be running; look again: toolctl attach %s", lost.BatchID)
 	case lost.RequestID != "":
@@ -184,12 +195,12 @@ var nextSteps = map[string]string{
 	"EVENTS_EXPIRED":        "the events are past their retention; see the outcomes with toolctl get BATCH_ID",
 	"QUEUE_FULL":            "too many batches are running: try again shortly, or cancel one (toolctl list --state running)",
 	"RANGE_BEYOND_END":      "ask for a range within the artifact's size",
-	"REPLICA_DRAINING":      "toold is shutting down: try again, the next one answers",
+	"REPLICA_DRAINING":      "try again once toold is started anew",
 	"REPLY_TOO_LARGE":       "get one call at a time (toolctl get BATCH_ID/CALL_ID), or attach",
 	"REQUEST_ID_REUSED":     "this request id named another batch before: use a new one, or none and toolctl makes it",
 	"REQUEST_MALFORMED":     "correct the field; nothing ran",
 	"REQUEST_TOO_LARGE":     "split the batch, or put large arguments into files",
-	"SEQ_AHEAD":             "the batch has fewer events: leave --after out",
+	"SEQ_AHEAD":             "leave --after out, or give the number of an event that the batch has",
 	"SESSION_CLOSED":        "make a new session: toolctl session create",
 	"SESSION_NOT_FOUND":     "see the open ones with toolctl session list, or make one: toolctl session create",
 	"SLOW_CONSUMER":         "output was not read fast enough; look again with toolctl attach",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/toold/toold/client"
@@ -21,7 +22,7 @@ func (a *app) execCommand() *cobra.Command {
 	var f runFlags
 	var rawArguments string
 	var callTimeout time.Duration
-	var follow bool
+	var follow, noFull bool
 	c := &cobra.Command{
 		Use:   "exec TOOL [key=value…]",
 		Short: "Run one call",
@@ -34,7 +35,9 @@ Values are typed by the tool's input schema:
   toolctl exec write path=notes.md content=@draft.md  @FILE is what the file holds, @- standard input
   toolctl exec grep --json '{"pattern":"TODO"}'       all arguments as JSON, @FILE too
 
-On a terminal, or with --follow, output is shown while it is made.`,
+On a terminal, or with --follow, output is shown while it is made. Into a pipe or
+file the whole output is written byte for byte, however long it is; with
+--no-full, --context-remaining or --max-tokens, what a model would get of it.`,
 		Args:        args(cobra.MinimumNArgs(1)),
 		Annotations: streaming,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,20 +57,43 @@ On a terminal, or with --follow, output is shown while it is made.`,
 				req.Spec.Stream = &tooldv1.StreamOptions{OutputChunks: true}
 			}
 			b := newBoard(req.GetSpec(), req.GetCalls())
-			return a.execute(c.Context(), req, b, f.cancelOnInterrupt, func() view {
+			fitted := noFull || c.Flags().Changed("context-remaining") || c.Flags().Changed("max-tokens")
+			err = a.execute(c.Context(), req, b, f.cancelOnInterrupt, func(cl *client.Client) view {
 				if a.output != outputText {
 					return a.batchView(b, false)
 				}
-				return newCallView(a.screen, b)
+				v := newCallView(a.screen, b)
+				if !a.outTTY && !fitted {
+					v.whole = func(ctx context.Context, uri string) error { return a.whole(ctx, cl, uri) }
+				}
+				return v
 			})
+			if errors.Is(err, errCalls) && b.rows[0].result.GetError().GetReason() == "UNKNOWN_TOOL" {
+				return &exitError{code: exitUsage}
+			}
+			return err
 		},
 	}
 	f.register(c, a)
 	c.Flags().StringVar(&rawArguments, "json", "", "the arguments as one JSON object, instead of key=value")
 	c.Flags().DurationVar(&callTimeout, "call-timeout", 0, "run time of the call (0: the tool's own)")
 	c.Flags().BoolVar(&follow, "follow", false, "show output while it is made, in a pipe too")
+	c.Flags().BoolVar(&noFull, "no-full", false, "in a pipe too, only what a model would get of a long output")
 	c.ValidArgsFunction = a.completeCall
 	return c
+}
+
+// whole writes all of a call's output.
+func (a *app) whole(ctx context.Context, c *client.Client, uri string) error {
+	d := &download{client: tooldv1.NewArtifactServiceClient(c.Conn()), req: &tooldv1.ReadArtifactRequest{Uri: uri}, w: a.out}
+	header, err := d.run(ctx)
+	if err != nil {
+		return &exitError{exitService, fmt.Errorf("the call has ended, but its whole output could not be read: %s\n  next: toolctl artifact get %s", own(status.Convert(err)), uri)}
+	}
+	if header.GetCapped() {
+		a.say("the output is not complete: it was longer than toold keeps (limits: toolctl info)")
+	}
+	return nil
 }
 
 // arguments makes the call's JSON from --json or from words.
@@ -77,14 +103,17 @@ func (a *app) arguments(c *cobra.Command, tool string, words []string, raw strin
 			return "", usage(errors.New("either --json or key=value, not both"))
 		}
 		file, is := strings.CutPrefix(raw, "@")
-		if !is {
-			return raw, nil
+		if is {
+			b, err := a.readFile(file)
+			if err != nil {
+				return "", usage(fmt.Errorf("--json: %w", err))
+			}
+			raw = string(b)
 		}
-		b, err := a.readFile(file)
-		if err != nil {
+		if err := typed.CheckObject(raw); err != nil {
 			return "", usage(fmt.Errorf("--json: %w", err))
 		}
-		return string(b), nil
+		return raw, nil
 	}
 	if len(words) == 0 {
 		return "", nil
@@ -121,6 +150,8 @@ type callView struct {
 	channels map[tooldv1.OutputChannel]*channel
 	shown    bool // some output was shown while it was made
 	missed   bool // and some was not
+	// whole writes all of an output; nil: what the result has is shown.
+	whole func(ctx context.Context, uri string) error
 }
 
 // channel is one stream of live output.
@@ -130,8 +161,7 @@ type channel struct {
 }
 
 func newCallView(s *screen, b *board) *callView {
-	var out io.Writer = s.out
-	errs := s.err
+	var out, errs io.Writer = s.out, s.err
 	if s.outTTY {
 		out = term.NewWriter(out)
 	}
@@ -150,6 +180,8 @@ func (v *callView) event(ev *tooldv1.BatchEvent) error {
 	switch e := ev.GetEvent().(type) {
 	case *tooldv1.BatchEvent_Chunk:
 		return v.chunk(e.Chunk)
+	case *tooldv1.BatchEvent_Gap:
+		v.missed = true
 	case *tooldv1.BatchEvent_ApprovalRequested:
 		v.say("waiting for a human's approval, until %s", e.ApprovalRequested.GetExpireTime().AsTime().Local().Format(time.TimeOnly))
 	}
@@ -173,7 +205,7 @@ func (v *callView) chunk(c *tooldv1.OutputChunk) error {
 
 func (v *callView) note(text string) { v.say("%s", text) }
 
-func (v *callView) close() error {
+func (v *callView) close(ctx context.Context) error {
 	for _, ch := range v.channels {
 		if w, ok := ch.w.(*term.Writer); ok {
 			if err := w.Flush(); err != nil {
@@ -181,6 +213,7 @@ func (v *callView) close() error {
 			}
 		}
 	}
+	v.endLine()
 	r := v.board.rows[0]
 	if r.result == nil {
 		return nil
@@ -188,5 +221,9 @@ func (v *callView) close() error {
 	if v.missed {
 		v.say("[some output was missed; the result:]")
 	}
-	return v.result(r, v.shown && !v.missed)
+	how := showing{streamed: v.shown && !v.missed}
+	if v.whole != nil && ctx.Err() == nil {
+		how.whole = func(uri string) error { return v.whole(ctx, uri) }
+	}
+	return v.result(r, how)
 }

@@ -22,7 +22,8 @@ func (a *app) explainCommand() *cobra.Command {
 would run: those of one wave at once. Nothing runs. A name that ends in .yaml,
 .yml or .json, or "-", is a batch file; all else is a tool.
 
-Exit status is 0 when every call would be allowed, else 1.`,
+Exit status is 0 when every call would be allowed, 2 when one could not even be
+judged, such as one of an unknown tool, else 1.`,
 		Args:              args(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: a.completeCall,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -72,12 +73,7 @@ func isBatchFile(name string) bool {
 }
 
 func (a *app) showPlan(b *board, resp *tooldv1.ExplainBatchResponse) error {
-	result := error(nil)
-	for _, p := range resp.GetCalls() {
-		if !p.GetDecision().GetAllowed() {
-			result = errCalls
-		}
-	}
+	result := planned(resp.GetCalls())
 	if a.output == outputJSON {
 		if err := a.printMessage(resp); err != nil {
 			return err
@@ -105,25 +101,43 @@ func (a *app) showPlan(b *board, resp *tooldv1.ExplainBatchResponse) error {
 			{Text: wave},
 			{Text: p.GetCallId()},
 			{Text: tool},
-			{Text: word(d.GetSideEffect()), Style: classStyle(d.GetSideEffect())},
-			{Text: word(d.GetVerdict()), Style: verdictStyle(d.GetVerdict())},
+			classCell(d),
+			verdictCell(d),
 			{Text: d.GetPolicyId()},
 		})
 	}
 	a.table(t)
 	for _, p := range resp.GetCalls() {
-		a.showReasons(p)
+		a.showReasons(p, len(resp.GetCalls()) > 1)
+	}
+	return result
+}
+
+// planned gives the exit status of a plan.
+func planned(calls []*tooldv1.PlannedCall) error {
+	result := error(nil)
+	for _, p := range calls {
+		switch d := p.GetDecision(); {
+		case invalid(d):
+			return &exitError{code: exitUsage}
+		case !d.GetAllowed():
+			result = errCalls
+		}
 	}
 	return result
 }
 
 // showReasons says why, what was judged, and what else there is to know.
-func (a *app) showReasons(p *tooldv1.PlannedCall) {
+func (a *app) showReasons(p *tooldv1.PlannedCall, named bool) {
 	d := p.GetDecision()
 	if d.GetReason() == "" && len(p.GetHints()) == 0 && len(d.GetEffects()) == 0 {
 		return
 	}
-	a.print("\n%s: %s", p.GetCallId(), or(d.GetReason(), strings.ToLower(word(d.GetVerdict()))))
+	why := or(d.GetReason(), strings.ToLower(word(d.GetVerdict())))
+	if named {
+		why = p.GetCallId() + ": " + why
+	}
+	a.print("\n%s", why)
 	for _, e := range d.GetEffects() {
 		a.print("  %s %s", e.GetVerb(), e.GetTarget())
 	}

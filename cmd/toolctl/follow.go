@@ -29,7 +29,9 @@ type follower struct {
 	// second leaves.
 	cancelOnInterrupt bool
 
-	batchID atomic.Value // string, once known; read by the watcher of signals
+	batchID  atomic.Value // string, once known; read by the watcher of signals
+	draining bool         // it was said that toold is shutting down
+	saidLost time.Time    // when it was last said that toold is away
 }
 
 // stream is Execute or Attach with its request.
@@ -45,19 +47,19 @@ func (f *follower) follow(ctx context.Context, s stream) error {
 	}
 	defer f.onInterrupt(ctx, leave)()
 
-	f.client.OnRetry = func(cause error, wait time.Duration) {
-		f.view.note(fmt.Sprintf("lost toold (%s); looking for the batch again in %s", own(status.Convert(cause)), duration(wait)))
-	}
+	f.client.OnRetry = func(cause error, _ time.Duration) { f.lost(cause, time.Now()) }
 	_, err := s(ctx, func(ev *tooldv1.BatchEvent) error {
 		f.batchID.Store(ev.GetBatchId())
-		return f.view.event(ev)
+		return f.event(ev)
 	})
-	if shown := f.view.close(); err == nil {
+	if shown := f.view.close(ctx); err == nil {
 		err = shown
 	}
 	switch {
-	case errors.Is(err, errInterrupted):
-		f.detached()
+	case errors.Is(context.Cause(ctx), errInterrupted):
+		if f.board.summary == nil {
+			f.detached()
+		}
 		return &exitError{code: exitInterrupted}
 	case err != nil:
 		return err
@@ -65,6 +67,32 @@ func (f *follower) follow(ctx context.Context, s stream) error {
 		return errCalls
 	}
 	return nil
+}
+
+// event shows an event, and once that toold is shutting down.
+func (f *follower) event(ev *tooldv1.BatchEvent) error {
+	err := f.view.event(ev)
+	if ev.GetDraining() != nil && !f.draining {
+		f.draining = true
+		f.view.note("toold is shutting down; what runs may finish")
+	}
+	return err
+}
+
+// lostEvery is how often it is said that toold is away.
+const lostEvery = 10 * time.Second
+
+// lost says that the stream broke, and why.
+func (f *follower) lost(cause error, now time.Time) {
+	if now.Sub(f.saidLost) < lostEvery {
+		return
+	}
+	f.saidLost = now
+	what := "toold does not take the batch (%s); trying again"
+	if f.board.batchID != "" {
+		what = "lost toold (%s); looking for the batch again"
+	}
+	f.view.note(fmt.Sprintf(what, own(status.Convert(cause))))
 }
 
 // onInterrupt watches for Ctrl-C and SIGTERM until the returned function is

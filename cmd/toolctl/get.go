@@ -92,7 +92,7 @@ func (a *app) getCall(ctx context.Context, c *client.Client, id, call string) er
 		case r.result == nil:
 			return usage(fmt.Errorf("call %s has no result yet: it is %s\n  next: toolctl attach %s", call, word(batch.GetCalls()[i].GetState()), batch.GetBatchId()))
 		}
-		return a.result(r, false)
+		return a.result(r, showing{})
 	}
 	var ids []string
 	for _, r := range boardOf(batch).rows {

@@ -42,6 +42,8 @@ func (a *app) showInfo(info *tooldv1.GetServerInfoResponse) error {
 	add("version", info.GetVersion())
 	add("store", info.GetStore())
 	add("isolation", info.GetIsolation())
+	add("profile", info.GetProfile())
+	add("workspaces", or(strings.Join(info.GetWorkspaces(), ", "), "none"))
 	add("policy version", info.GetPolicyVersion())
 	add("catalog revision", info.GetCatalogRevision())
 	if f := info.GetFeatures(); len(f) > 0 {

@@ -107,6 +107,9 @@ func (a *app) list(ctx context.Context, c *client.Client, req *tooldv1.ListBatch
 		})
 	}
 	a.table(t)
+	if req.GetPageToken() != "" {
+		a.say("there are more; see them with -n %d", 2*count)
+	}
 	return nil
 }
 

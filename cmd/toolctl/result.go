@@ -4,35 +4,79 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	tooldv1 "github.com/toold/toold/proto/toold/v1"
 )
 
+// showing says how a result is shown.
+type showing struct {
+	name     string // of the call, where there are several; "": not said
+	streamed bool   // its output was shown while it was made
+	told     bool   // its outcome was
+	// whole writes all of an output that is in the result only in part; nil: the
+	// part is shown, and where the rest is.
+	whole func(uri string) error
+}
+
 // result shows how a call ended: its output on out, all else on err, further
-// blocks too. With streamed, the output was shown while it was made. The end of
-// standard error, which a failed command has as a block of its own, is shown
-// only where the output was cut and has it no more.
-func (s *screen) result(r *row, streamed bool) error {
-	if o := r.result.GetOutput(); !streamed {
-		if err := s.outputBlock(o); err != nil {
-			return fmt.Errorf("writing the output: %w", err)
-		}
+// blocks too. The end of standard error, which a command has as a block of its
+// own, is shown only where the output was cut and has it no more.
+func (s *screen) result(r *row, how showing) error {
+	o := r.result.GetOutput()
+	all := how.streamed
+	var err error
+	switch ref := elsewhere(o); {
+	case how.streamed:
+	case how.whole != nil && ref != nil:
+		err = how.whole(ref.GetUri())
+		all = r.result.GetExit() != nil
+	default:
+		err = s.outputBlock(o)
 		s.rest(o)
 	}
-	for _, o := range r.result.GetAttachments() {
-		t := o.GetText().GetText()
-		if t != "" && !streamed && !strings.Contains(r.result.GetOutput().GetText().GetText(), t) {
+	for _, block := range r.result.GetAttachments() {
+		if t := block.GetText().GetText(); t != "" {
+			if all || strings.Contains(visible(o), t) {
+				continue
+			}
 			s.say("%s", strings.TrimSuffix(t, "\n"))
 		}
-		s.rest(o)
+		s.rest(block)
 	}
 	for _, c := range r.result.GetChanges() {
-		s.say("changed %s: +%d −%d lines%s", c.GetPath(), c.GetLinesAdded(), c.GetLinesRemoved(), created(c))
+		if !strings.Contains(visible(o), c.GetPath()) { // else the tool told it
+			s.say("changed %s: +%d −%d lines%s", c.GetPath(), c.GetLinesAdded(), c.GetLinesRemoved(), created(c))
+		}
 	}
-	s.problem(r)
+	s.problem(r, how)
+	s.endLine()
+	return err
+}
+
+// elsewhere is the artifact with the bytes of an output that the result has not,
+// or not as they were; nil when the result has them.
+func elsewhere(o *tooldv1.ToolOutput) *tooldv1.ArtifactRef {
+	switch o := o.GetOutput().(type) {
+	case *tooldv1.ToolOutput_Truncated:
+		return o.Truncated.GetFull()
+	case *tooldv1.ToolOutput_Text:
+		if o.Text.GetLossy() {
+			return o.Text.GetArtifact()
+		}
+	case *tooldv1.ToolOutput_Binary:
+		if len(o.Binary.GetData()) == 0 {
+			return o.Binary.GetArtifact()
+		}
+	}
 	return nil
+}
+
+// visible is the text of an output; "" when it has none.
+func visible(o *tooldv1.ToolOutput) string {
+	return o.GetText().GetText() + o.GetTruncated().GetVisible() + o.GetStructured().GetTextRendering()
 }
 
 func created(c *tooldv1.Change) string {
@@ -73,8 +117,10 @@ func (s *screen) text(t string) error {
 	if s.outTTY && t != "" && !strings.HasSuffix(t, "\n") {
 		t += "\n"
 	}
-	_, err := io.WriteString(s.out, t)
-	return err
+	if _, err := io.WriteString(s.out, t); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
 }
 
 // rest says how to get what was not shown.
@@ -112,30 +158,52 @@ func kept(t *tooldv1.Truncated) string {
 }
 
 // problem tells on err why a call did not succeed, and all hints.
-func (s *screen) problem(r *row) {
-	if e := r.result.GetError(); e != nil {
-		s.say("%s: %s/%s: %s", r.id, word(r.result.GetOutcome()), e.GetReason(), e.GetMessage())
-		for _, v := range e.GetViolations() {
-			if !strings.Contains(e.GetMessage(), v.GetDescription()) {
-				s.say("  %s: %s", or(v.GetPath(), "the arguments"), v.GetDescription())
-			}
+func (s *screen) problem(r *row, how showing) {
+	lines := r.advice()
+	if e := r.result.GetError(); e != nil && !how.told {
+		title := fmt.Sprintf("%s/%s: %s", word(r.result.GetOutcome()), e.GetReason(), e.GetMessage())
+		if how.name != "" {
+			title = how.name + ": " + title
 		}
+		s.say("%s", title)
 		if x := r.result.GetExit(); x != nil && x.GetCode() != 0 {
 			s.say("  %s", exitWord(x))
 		}
-		if d := r.decision; !d.GetAllowed() && d.GetPolicyId() != "" {
-			s.say("  decided by %s", d.GetPolicyId())
+	} else if how.name != "" && len(lines) > 0 {
+		s.say("%s:", how.name)
+	}
+	for _, l := range lines {
+		s.say("  %s", l)
+	}
+}
+
+// advice is what there is to know of a call beside outcome, reason and message.
+func (r *row) advice() (lines []string) {
+	hints := r.result.GetHints()
+	if e := r.result.GetError(); e != nil {
+		for _, v := range e.GetViolations() {
+			if !strings.Contains(e.GetMessage(), v.GetDescription()) {
+				lines = append(lines, or(v.GetPath(), "the arguments")+": "+v.GetDescription())
+			}
+		}
+		if d := r.decision; !d.GetAllowed() && d.GetPolicyId() != "" && !invalid(d) && !mentioned(d.GetPolicyId(), hints) {
+			lines = append(lines, "decided by "+d.GetPolicyId())
 		}
 		if e.GetRetryable() {
-			s.say("  the same call may succeed later%s", after(e))
+			lines = append(lines, "the same call may succeed later"+after(e))
 		}
 	}
-	for _, h := range r.result.GetHints() {
-		s.say("  %s: %s", strings.ToLower(or(word(h.GetLevel()), "hint")), h.GetMessage())
+	for _, h := range hints {
+		lines = append(lines, strings.ToLower(or(word(h.GetLevel()), "hint"))+": "+h.GetMessage())
 		if h.GetSuggestion() != "" {
-			s.say("    %s", h.GetSuggestion())
+			lines = append(lines, "  "+h.GetSuggestion())
 		}
 	}
+	return lines
+}
+
+func mentioned(what string, hints []*tooldv1.Hint) bool {
+	return slices.ContainsFunc(hints, func(h *tooldv1.Hint) bool { return strings.Contains(h.GetMessage(), what) })
 }
 
 func after(e *tooldv1.ErrorDetail) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +56,14 @@ func TestAResultIsShown(t *testing.T) {
 			wantErr: "changed a.go: +3 −0 lines (new)\nchanged b.go: +1 −2 lines\n",
 		},
 		{
+			name: "but not again when the tool told it",
+			result: &tooldv1.CallResult{
+				Outcome: tooldv1.ToolOutcome_TOOL_OUTCOME_SUCCEEDED, Output: text("created a.go: 9 bytes, +3 -0 lines\n"),
+				Changes: []*tooldv1.Change{{Path: "a.go", AfterSha256: "x", LinesAdded: 3}},
+			},
+			wantOut: "created a.go: 9 bytes, +3 -0 lines\n",
+		},
+		{
 			name: "bad arguments are named",
 			result: &tooldv1.CallResult{
 				Outcome: tooldv1.ToolOutcome_TOOL_OUTCOME_INVALID,
@@ -91,11 +100,81 @@ func TestAResultIsShown(t *testing.T) {
 			if tt.tty {
 				s, out, errs = terminal()
 			}
-			if err := s.result(&row{id: "c", result: tt.result}, tt.streamed); err != nil {
+			if err := s.result(&row{id: "c", result: tt.result}, showing{name: "c", streamed: tt.streamed}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([2]string{tt.wantOut, tt.wantErr}, [2]string{out.String(), errs.String()}); diff != "" {
 				t.Errorf("output, error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAWholeOutputReplacesWhatTheResultHasOfIt(t *testing.T) {
+	ref := &tooldv1.ArtifactRef{Uri: "toold://artifacts/a1"}
+	cut := &tooldv1.ToolOutput{Output: &tooldv1.ToolOutput_Truncated{Truncated: &tooldv1.Truncated{Visible: "1\n...[truncated]", Full: ref}}}
+	lossy := &tooldv1.ToolOutput{Output: &tooldv1.ToolOutput_Text{Text: &tooldv1.Text{Text: "\ufffd", Lossy: true, Artifact: ref}}}
+	large := &tooldv1.ToolOutput{Output: &tooldv1.ToolOutput_Binary{Binary: &tooldv1.Binary{SizeBytes: 9, Artifact: ref}}}
+	whole := &tooldv1.ToolOutput{Output: &tooldv1.ToolOutput_Text{Text: &tooldv1.Text{Text: "short", Artifact: ref}}}
+	errTail := &tooldv1.ToolOutput{Output: &tooldv1.ToolOutput_Text{Text: &tooldv1.Text{Text: "warn\n"}}}
+	for _, tt := range []struct {
+		name   string
+		output *tooldv1.ToolOutput
+		fetch  error
+		want   [2]string
+	}{
+		{name: "cut", output: cut, want: [2]string{"\xffwhole", ""}},
+		{name: "replaced bytes", output: lossy, want: [2]string{"\xffwhole", ""}},
+		{name: "only in an artifact", output: large, want: [2]string{"\xffwhole", ""}},
+		{name: "all there", output: whole, want: [2]string{"short", "warn\n"}},
+		{name: "gone", output: cut, fetch: errors.New("gone")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, out, errs := pipe()
+			fetch := func(uri string) error {
+				if uri != ref.GetUri() {
+					t.Errorf("asked for %s", uri)
+				}
+				if tt.fetch == nil {
+					_, _ = s.out.Write([]byte("\xffwhole"))
+				}
+				return tt.fetch
+			}
+			result := &tooldv1.CallResult{
+				Outcome: tooldv1.ToolOutcome_TOOL_OUTCOME_SUCCEEDED, Exit: &tooldv1.ProcessExit{}, Output: tt.output,
+				Attachments: []*tooldv1.ToolOutput{errTail},
+			}
+			if err := s.result(&row{result: result}, showing{whole: fetch}); !errors.Is(err, tt.fetch) {
+				t.Errorf("got %v, want %v", err, tt.fetch)
+			}
+			if diff := cmp.Diff(tt.want, [2]string{out.String(), errs.String()}); diff != "" {
+				t.Errorf("output, error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsSaidHasALineOfItsOwn(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		one      bool
+		out, err string
+		wantErr  string
+	}{
+		{"out and err apart", false, "out", "", "said\n"},
+		{"out and err in one file", true, "out", "", "\nsaid\n"},
+		{"a line that ended", true, "out\n", "", "said\n"},
+		{"the tool's own standard error", false, "", "err", "err\nsaid\n"},
+		{"both", true, "out", "err", "err\nsaid\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _, errs := pipe()
+			s.one = tt.one
+			_, _ = s.out.Write([]byte(tt.out))
+			_, _ = s.err.Write([]byte(tt.err))
+			s.say("said")
+			if diff := cmp.Diff(tt.wantErr, errs.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -119,6 +198,16 @@ func TestLiveOutputIsShownOnce(t *testing.T) {
 			[]*tooldv1.BatchEvent{chunk(stdout, 0, "\x1b[32mo"), chunk(stderr, 0, "warn\n"), chunk(stdout, 6, "k\n"), result},
 			"\\x1b[32mok\n", "warn\n",
 		},
+		{
+			"the prompt after it has a line of its own",
+			[]*tooldv1.BatchEvent{chunk(stderr, 0, "warn\n"), chunk(stdout, 0, "k"), result},
+			"k\n", "warn\n",
+		},
+		{
+			"a gap at the end: the result after all",
+			[]*tooldv1.BatchEvent{chunk(stdout, 0, "k\n"), {Event: &tooldv1.BatchEvent_Gap{Gap: &tooldv1.OutputGap{}}}, result},
+			"k\n\\x1b[32mok\\x1b[0m\n", "[some output was missed; the result:]\n",
+		},
 		{"no chunks: the result", []*tooldv1.BatchEvent{result}, "\\x1b[32mok\\x1b[0m\n", ""},
 		{
 			"a gap: the result after all",
@@ -128,13 +217,14 @@ func TestLiveOutputIsShownOnce(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, out, errs := terminal()
+			s.one = true
 			v := newCallView(s, newBoard(&tooldv1.BatchSpec{}, []*tooldv1.ToolCall{{Tool: "bash"}}))
 			for _, ev := range tt.events {
 				if err := v.event(ev); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := v.close(); err != nil {
+			if err := v.close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([2]string{tt.wantOut, tt.wantErr}, [2]string{out.String(), errs.String()}); diff != "" {

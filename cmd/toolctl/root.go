@@ -66,8 +66,27 @@ its input is wrong · 3 toold could not serve · 130 interrupted (the batch goes
 	root.AddCommand(
 		a.execCommand(), a.batchCommand(), a.attachCommand(), a.getCommand(), a.listCommand(), a.cancelCommand(),
 		a.explainCommand(), a.toolsCommand(), a.auditCommand(), a.artifactCommand(), a.sessionCommand(), a.infoCommand(),
+		a.versionCommand(),
 	)
+	root.InitDefaultCompletionCmd("completion")
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // as cobra makes it, it takes any word for a shell
+			c.Args, c.RunE = args(cobra.NoArgs), func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 	return root
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print toolctl's version; toold's own is in info",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			a.print("toolctl version %s", c.Root().Version)
+			return nil
+		},
+	}
 }
 
 // streaming marks the commands that follow a batch.

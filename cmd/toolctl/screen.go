@@ -20,23 +20,29 @@ import (
 type screen struct {
 	in     io.Reader
 	out    *output
-	err    io.Writer
+	err    *output
 	outTTY bool
 	errTTY bool
+	one    bool // out and err are the same file
 	colour bool // of out
 	size   func() (width, height int)
 	getenv func(string) string
 }
 
-// output is standard output. It remembers that a write failed, so that no command
-// whose output was lost ends with status 0.
+// output is standard output or standard error. It remembers that a write failed,
+// so that no command whose output was lost ends with status 0, and whether its
+// last line is still open.
 type output struct {
-	w   io.Writer
-	err error
+	w    io.Writer
+	err  error
+	open bool
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
+	if n > 0 {
+		o.open = p[n-1] != '\n'
+	}
 	if o.err == nil {
 		o.err = err
 	}
@@ -46,9 +52,10 @@ func (o *output) Write(p []byte) (int, error) {
 // newScreen looks at what the files are. NO_COLOR and TERM=dumb turn colours off.
 func newScreen(in, out, errs *os.File, getenv func(string) string) *screen {
 	s := &screen{
-		in: in, out: &output{w: out}, err: errs, getenv: getenv,
+		in: in, out: &output{w: out}, err: &output{w: errs}, getenv: getenv,
 		outTTY: xterm.IsTerminal(int(out.Fd())),
 		errTTY: xterm.IsTerminal(int(errs.Fd())),
+		one:    sameFile(out, errs),
 		size: func() (int, int) {
 			w, h, err := xterm.GetSize(int(out.Fd()))
 			if err != nil || w <= 0 || h <= 0 {
@@ -61,6 +68,12 @@ func newScreen(in, out, errs *os.File, getenv func(string) string) *screen {
 	return s
 }
 
+func sameFile(a, b *os.File) bool {
+	x, err := a.Stat()
+	y, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
 // shown makes text ready for out.
 func (s *screen) shown(text string) string {
 	if s.outTTY {
@@ -69,13 +82,29 @@ func (s *screen) shown(text string) string {
 	return text
 }
 
-// say writes one line to err.
+// say writes one line to err, a line of its own also where a tool's output left
+// one open.
 func (s *screen) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if s.errTTY {
 		text = term.Sanitize(text)
 	}
+	s.endLine()
 	_, _ = io.WriteString(s.err, text+"\n") // there is nowhere else to tell it
+}
+
+// endLine ends the lines that a tool left open: on a terminal, and where err
+// would go on with them. A pipe or file on out stays byte for byte what the tool
+// gave.
+func (s *screen) endLine() {
+	if s.outTTY && s.out.open {
+		_, _ = io.WriteString(s.out, "\n") // out remembers its failure
+		s.err.open = s.err.open && !s.one
+	}
+	if s.err.open || s.one && s.out.open {
+		_, _ = io.WriteString(s.err, "\n")
+		s.out.open = s.out.open && !s.one
+	}
 }
 
 // print writes one line to out.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,11 +89,29 @@ func (a *app) sessionGetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.showSession(resp.GetSession())
+				open, err := allSessions(ctx, s)
+				if err != nil {
+					return err
+				}
+				return a.showSession(resp.GetSession(), stateOf(resp.GetSession(), open.GetSessions(), time.Now()))
 			})
 		},
 	}
 }
+
+// stateOf says whether a session still takes batches. The API tells it only by
+// what it lists.
+func stateOf(s *tooldv1.Session, open []*tooldv1.Session, now time.Time) string {
+	switch {
+	case slices.ContainsFunc(open, func(o *tooldv1.Session) bool { return o.GetSessionId() == s.GetSessionId() }):
+		return stateOpen
+	case s.GetExpireTime() != nil && !now.Before(s.GetExpireTime().AsTime()):
+		return "EXPIRED"
+	}
+	return "CLOSED"
+}
+
+const stateOpen = "OPEN"
 
 func (a *app) sessionListCommand() *cobra.Command {
 	return &cobra.Command{
@@ -105,7 +124,11 @@ func (a *app) sessionListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.showSessions(all)
+				if a.output == outputJSON {
+					return a.printMessage(all)
+				}
+				a.showSessions(all.GetSessions(), stateOpen)
+				return nil
 			})
 		},
 	}
@@ -148,7 +171,7 @@ func (a *app) sessionModeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.showSession(resp.GetSession())
+				return a.showSession(resp.GetSession(), stateOpen)
 			})
 		},
 	}
@@ -171,32 +194,33 @@ func (a *app) sessionCloseCommand() *cobra.Command {
 	}
 }
 
-func (a *app) showSession(s *tooldv1.Session) error {
+func (a *app) showSession(s *tooldv1.Session, state string) error {
 	if a.output == outputJSON {
 		return a.printMessage(s)
 	}
-	return a.showSessions(&tooldv1.ListSessionsResponse{Sessions: []*tooldv1.Session{s}})
+	a.showSessions([]*tooldv1.Session{s}, state)
+	return nil
 }
 
-func (a *app) showSessions(all *tooldv1.ListSessionsResponse) error {
-	if a.output == outputJSON {
-		return a.printMessage(all)
-	}
-	if len(all.GetSessions()) == 0 {
+// showSessions shows sessions that are all in one state.
+func (a *app) showSessions(all []*tooldv1.Session, state string) {
+	if len(all) == 0 {
 		a.say("no open sessions")
-		return nil
+		return
 	}
 	t := term.Table{Columns: []term.Column{
 		{Title: "SESSION"},
+		{Title: "STATE"},
 		{Title: "MODE"},
 		{Title: "EPOCH", Drop: 4, Right: true},
 		{Title: "WORKSPACE", Drop: 2},
 		{Title: "OWNER", Drop: 3},
 		{Title: "EXPIRES", Drop: 1},
 	}}
-	for _, s := range all.GetSessions() {
+	for _, s := range all {
 		t.Rows = append(t.Rows, []term.Cell{
 			{Text: s.GetSessionId()},
+			{Text: state},
 			{Text: word(s.GetMode())},
 			{Text: itoa(s.GetEpoch())},
 			{Text: s.GetWorkspaceId()},
@@ -205,5 +229,4 @@ func (a *app) showSessions(all *tooldv1.ListSessionsResponse) error {
 		})
 	}
 	a.table(t)
-	return nil
 }

@@ -21,12 +21,11 @@ var callColumns = []term.Column{
 
 // cells is a call as a line of the table.
 func (r *row) cells(now time.Time) []term.Cell {
-	verdict := r.decision.GetVerdict()
 	return []term.Cell{
 		{Text: r.id},
 		{Text: r.tool},
-		{Text: word(r.decision.GetSideEffect()), Style: classStyle(r.decision.GetSideEffect())},
-		{Text: word(verdict), Style: verdictStyle(verdict)},
+		classCell(r.decision),
+		verdictCell(r.decision),
 		{Text: r.took(now), Style: term.Dim},
 		{Text: r.state(), Style: r.style()},
 		{Text: r.detail(), Style: term.Dim},
@@ -53,6 +52,31 @@ func outcomeStyle(o tooldv1.ToolOutcome) term.Style {
 		return term.Yellow
 	}
 	return term.Red
+}
+
+// invalid says whether a decision is about a call that could not be judged: its
+// verdict and its class are only what is safest.
+func invalid(d *tooldv1.PermissionDecision) bool {
+	return d.GetStage() == tooldv1.DecisionStage_DECISION_STAGE_INVALID || d.GetPolicyId() == "call.invalid"
+}
+
+func classCell(d *tooldv1.PermissionDecision) term.Cell {
+	if invalid(d) {
+		return term.Cell{}
+	}
+	return term.Cell{Text: word(d.GetSideEffect()), Style: classStyle(d.GetSideEffect())}
+}
+
+// verdictCell shows what was only asked about in parentheses.
+func verdictCell(d *tooldv1.PermissionDecision) term.Cell {
+	c := term.Cell{Text: word(d.GetVerdict()), Style: verdictStyle(d.GetVerdict())}
+	if invalid(d) {
+		c = term.Cell{Text: "INVALID", Style: term.Red}
+	}
+	if d.GetStage() == tooldv1.DecisionStage_DECISION_STAGE_EXPLAIN {
+		c = term.Cell{Text: "(" + c.Text + ")", Style: term.Dim}
+	}
+	return c
 }
 
 func verdictStyle(v tooldv1.Verdict) term.Style {

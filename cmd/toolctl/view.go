@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,11 +14,11 @@ import (
 
 // view shows a batch while it runs: it folds each event into its board, given
 // one after another. note is a word to whoever watches. close comes once, when
-// the board has the summary or the batch is left.
+// the board has the summary or the batch is left; then ctx is over.
 type view interface {
 	event(ev *tooldv1.BatchEvent) error
 	note(text string)
-	close() error
+	close(ctx context.Context) error
 }
 
 // batchView chooses how a batch is shown.
@@ -88,7 +89,7 @@ func (v *liveView) note(text string) {
 	v.board.note = text
 }
 
-func (v *liveView) close() error {
+func (v *liveView) close(context.Context) error {
 	close(v.stop)
 	<-v.done
 	if err := v.region.Clear(); err != nil {
@@ -99,7 +100,7 @@ func (v *liveView) close() error {
 		t.Rows = append(t.Rows, r.cells(time.Now()))
 	}
 	v.table(t)
-	return v.closing(v.board, v.outputs)
+	return v.closing(v.board, v.outputs, false)
 }
 
 // linesView writes one line for each call that ended.
@@ -125,11 +126,11 @@ func (v *linesView) event(ev *tooldv1.BatchEvent) error {
 
 func (v *linesView) note(text string) { v.say("%s", text) }
 
-func (v *linesView) close() error {
+func (v *linesView) close(context.Context) error {
 	if v.board.summary == nil {
 		return nil
 	}
-	return v.closing(v.board, v.outputs)
+	return v.closing(v.board, v.outputs, true)
 }
 
 // eventsView writes each event as a line of JSON.
@@ -150,7 +151,7 @@ func (v *eventsView) event(ev *tooldv1.BatchEvent) error {
 
 func (v *eventsView) note(text string) { v.say("%s", text) }
 
-func (v *eventsView) close() error { return nil }
+func (v *eventsView) close(context.Context) error { return nil }
 
 // jsonView writes one JSON object at the end.
 type jsonView struct {
@@ -165,7 +166,7 @@ func (v *jsonView) event(ev *tooldv1.BatchEvent) error {
 
 func (v *jsonView) note(text string) { v.say("%s", text) }
 
-func (v *jsonView) close() error {
+func (v *jsonView) close(context.Context) error {
 	if v.board.summary == nil {
 		return nil
 	}
@@ -222,16 +223,17 @@ func (b *board) document() (document, error) {
 	return d, nil
 }
 
-// closing says how the batch ended and how to see more.
-func (s *screen) closing(b *board, outputs bool) error {
+// closing says how the batch ended and how to see more; told: the outcomes were
+// said.
+func (s *screen) closing(b *board, outputs, told bool) error {
 	for _, r := range b.rows {
 		if outputs && r.result != nil {
 			s.put("", term.Bold.Paint("── "+term.Line(r.id+" · "+r.tool)+" ──", s.colour))
-			if err := s.result(r, false); err != nil {
+			if err := s.result(r, showing{name: r.id, told: told}); err != nil {
 				return err
 			}
 		} else if r.result.GetError() != nil {
-			s.problem(r)
+			s.problem(r, showing{name: r.id, told: told})
 		}
 	}
 	if b.summary == nil {

@@ -23,8 +23,13 @@ func builtin(c Config, artifacts file.Artifacts) []tool.Tool {
 		[]tool.Tool{command.New(command.Options{
 			Analyse: func(text, dir, workspace string) command.Analysis {
 				a := shell.Analyse(text, shell.Options{Dir: dir, Workspace: workspace, Home: home})
-				return command.Analysis{Class: a.Class, Effects: a.Effects, Commands: a.Commands, Findings: a.Findings}
+				reads := make([]command.Read, len(a.Reads))
+				for i, r := range a.Reads {
+					reads[i] = command.Read(r)
+				}
+				return command.Analysis{Class: a.Class, Effects: a.Effects, Commands: a.Commands, Findings: a.Findings, Reads: reads}
 			},
+			Secret:     shell.Secret,
 			Shell:      c.Commands.Shell,
 			MaxTimeout: c.Limits.CallTimeout,
 			PassEnv:    c.Commands.PassEnv,

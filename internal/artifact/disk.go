@@ -178,7 +178,8 @@ func (d *Disk) Open(sha string) (Reader, error) {
 	if !shaPattern.MatchString(sha) {
 		return nil, fmt.Errorf("sha256 %.80q: want 64 lower-case hex digits", sha)
 	}
-	f, err := os.Open(d.path(sha))
+	// Without O_NONBLOCK a named pipe in the content's place would be waited for.
+	f, err := os.OpenFile(d.path(sha), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrGone
 	}
@@ -186,6 +187,9 @@ func (d *Disk) Open(sha string) (Reader, error) {
 		return nil, fmt.Errorf("opening an artifact: %w", err)
 	}
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is %s, not a regular file", f.Name(), info.Mode().Type())
+	}
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("opening an artifact: %w", err)

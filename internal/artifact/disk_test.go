@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/toold/toold/internal/tool"
@@ -152,6 +153,23 @@ func TestOpenRefusesWhatIsNoName(t *testing.T) {
 	}
 	if _, err := d.Open(strings.Repeat("a", 64)); !errors.Is(err, ErrGone) {
 		t.Errorf("a missing content: %v", err)
+	}
+}
+
+func TestOpenWaitsForNoNamedPipe(t *testing.T) {
+	d := openDisk(t)
+	b, err := d.Put(t.Context(), []byte("content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(d.path(b.SHA256)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(d.path(b.SHA256), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(b.SHA256); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v, want it refused", err)
 	}
 }
 

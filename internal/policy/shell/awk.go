@@ -3,11 +3,13 @@ package shell
 import (
 	"regexp"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // awkRuns are the words and signs by which an awk program starts others, writes,
 // reads what was not named, or shows the environment.
-var awkRuns = regexp.MustCompile(`\b(system|getline|extension|ENVIRON)\b|[|@>]`)
+var awkRuns = regexp.MustCompile(`\b(system|getline|extension|ENVIRON|ARGV|ARGC|SYMTAB)\b|[|@>]`)
 
 // awkScript judges awk: what its program prints to, and what it runs.
 func awkScript(sh *state, c *call) bool {
@@ -17,7 +19,7 @@ func awkScript(sh *state, c *call) bool {
 	}
 	code, files := p.operands[0], p.operands[1:]
 	for _, f := range files {
-		if !strings.Contains(f.text, "=") {
+		if name, _, ok := strings.Cut(f.text, "="); !ok || !syntax.ValidName(name) {
 			sh.readAny(f)
 		}
 	}

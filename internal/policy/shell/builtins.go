@@ -18,7 +18,7 @@ func init() {
 		"trap": trap, "alias": alias, "hash": hash, "enable": enable, "history": history, "fc": history,
 		"exec": execute, "command": command, "builtin": command,
 		"test": testWords, "[": testWords, "printf": printf,
-		"shopt": changesNothing, "exit": changesNothing, "return": changesNothing, "break": changesNothing, "continue": changesNothing, "dirs": changesNothing, "umask": umask, "ulimit": umask, "bind": changes,
+		"shopt": shopt, "exit": changesNothing, "return": changesNothing, "break": changesNothing, "continue": changesNothing, "dirs": changesNothing, "umask": umask, "ulimit": umask, "bind": changes,
 	}
 }
 
@@ -33,6 +33,8 @@ func cd(sh *state, argv []value, _ *value) value {
 	}
 	if target.is("-") || target.glob || strings.HasPrefix(target.text, "+") || strings.Contains(target.text, hole) {
 		sh.dirs = nil
+	} else if p.has("-P") {
+		sh.dirs = sh.physical(target)
 	} else {
 		sh.dirs = sh.paths(target)
 	}
@@ -48,6 +50,7 @@ func (sh *state) stray(dirs []string) {
 		if !below(d, sh.a.opt.Workspace) {
 			sh.a.changes = true
 		}
+		sh.visit(Read{Path: d})
 	}
 	if len(dirs) == 0 {
 		sh.a.changes = true
@@ -107,8 +110,8 @@ func setArgs(sh *state, argv []value, _ *value) value {
 		sh.a.find("secret", "the whole environment")
 	}
 	for i, v := range argv[1:] {
-		if strings.HasPrefix(v.text, "-") && strings.ContainsAny(v.text, "ak"+hole) || v.is("allexport", "keyword", "history") || argv[i].is("-o") && !v.known() {
-			sh.a.changes = true // programs get to see what is assigned from here on
+		if strings.HasPrefix(v.text, "-") && strings.ContainsAny(v.text, "akP"+hole) || v.is("allexport", "keyword", "history", "physical") || argv[i].is("-o") && !v.known() {
+			sh.a.changes = true // programs get to see what is assigned from here on; cd leads elsewhere
 		}
 		if v.is("--") {
 			sh.args, sh.argsKnown = argv[i+2:], true
@@ -267,6 +270,20 @@ func printf(sh *state, argv []value, in *value) value {
 	}
 	sh.record(argv, "")
 	return sh.output(&call{name: "printf", argv: argv, args: argv[1:], in: in})
+}
+
+// shellOptions are those of shopt that change nothing beyond what patterns match.
+var shellOptions = strings.Fields("nullglob failglob dotglob nocaseglob globstar extglob nocasematch inherit_errexit")
+
+// shopt judges options of the shell: others than those that are known here make
+// it read a text in another way.
+func shopt(sh *state, argv []value, _ *value) value {
+	for _, v := range argv[1:] {
+		if !v.is("-s", "-u", "-p", "-q") && !v.is(shellOptions...) {
+			sh.a.changes = true
+		}
+	}
+	return unknown
 }
 
 func changesNothing(*state, []value, *value) value { return unknown }

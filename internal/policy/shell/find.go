@@ -9,6 +9,7 @@ import (
 func finds(sh *state, c *call) bool {
 	starts, expr := findStarts(c.args)
 	filtered, proven := false, true
+	follows := slices.ContainsFunc(c.args[:len(c.args)-len(expr)], func(v value) bool { return v.is("-L") })
 	for i := 0; i < len(expr); i++ {
 		v := expr[i]
 		name := v.text
@@ -30,6 +31,11 @@ func finds(sh *state, c *call) bool {
 			for _, s := range starts {
 				sh.deleteFound(s, filtered)
 			}
+		case name == "-follow":
+			follows = true
+		case name == "-files0-from":
+			proven = false // the file names what is looked at
+			i += args
 		case name == "-fprint", name == "-fprint0", name == "-fls", name == "-fprintf":
 			if i+1 < len(expr) {
 				sh.touch(writesFile, expr[i+1])
@@ -45,13 +51,16 @@ func finds(sh *state, c *call) bool {
 	for _, s := range starts {
 		proven = proven && !s.maybeOption()
 		sh.touch(statsFile, s)
+		if follows {
+			sh.visitTree(s)
+		}
 	}
 	return proven
 }
 
 var findFilters = strings.Fields("-name -iname -path -ipath -wholename -iwholename -regex -iregex -mtime -atime -ctime -mmin -amin -cmin -newer -anewer -cnewer -newermt -size -empty -user -group -uid -gid -perm -inum -links -samefile -lname -ilname -executable -readable -writable -nouser -nogroup -used -fstype")
 
-var findFlags = strings.Fields("-print -print0 -ls -prune -quit -depth -d -xdev -mount -follow -noleaf -daystart -true -false -not -a -and -o -or -empty -executable -readable -writable -nouser -nogroup -H -L -P ( ) ! , -ignore_readdir_race")
+var findFlags = strings.Fields("-print -print0 -ls -prune -quit -depth -d -xdev -mount -noleaf -daystart -true -false -not -a -and -o -or -empty -executable -readable -writable -nouser -nogroup -H -L -P ( ) ! , -ignore_readdir_race")
 
 var findArgs = func() map[string]int {
 	out := map[string]int{"-fprintf": 2}

@@ -20,7 +20,7 @@ func (sh *state) gitGlobals(p parsed) *state {
 		switch g.name {
 		case "-C":
 			if g.val.text != "" {
-				at.dirs = at.paths(g.val)
+				at.dirs = at.physical(g.val)
 				sh.stray(at.dirs)
 			}
 		case "-c":
@@ -139,6 +139,12 @@ func git(sh *state, c *call) bool {
 				sh.fork().codeOf(c.args[i+1])
 			} else if code, ok := strings.CutPrefix(v.text, "--exec="); ok {
 				sh.fork().code(code)
+			}
+		}
+	case "grep":
+		if p.has("--no-index", "--untracked") {
+			for _, v := range ops {
+				sh.readAny(v)
 			}
 		}
 	case "diff", "show", "log", "shortlog", "rev-list", "whatchanged":

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/toold/toold/internal/tool"
 )
 
 // Protected are the files that decide what runs later, or hold secrets: globs on
@@ -25,6 +27,17 @@ var secrets = NewGlobs(
 	"**/.env", "**/.env.*", "**/.ssh/id_*", "**/.ssh/*_key", "**/.gnupg/**", "**/.aws/credentials", "**/.kube/config", "**/.docker/config.json", "**/.netrc", "**/.pypirc", "**/.npmrc",
 	"**/.git-credentials", "**/.config/gh/hosts.yml", "**/.config/gcloud/**", "**/*.pem", "**/*.key", "**/id_rsa", "**/id_ed25519", "/proc/*/environ", "/etc/shadow", "/etc/gshadow",
 )
+
+// Secret is what command safety has against printing the file at an absolute
+// path, links resolved. ok is false where it has nothing.
+func Secret(path string) (f tool.Finding, ok bool) {
+	if !secrets.Match(path) {
+		return tool.Finding{}, false
+	}
+	a := newAnalyser(Options{})
+	a.find("secret", quote(path))
+	return a.findings[0], true
+}
 
 // Globs match paths, letter case folded. "**" stands for any number of folders.
 type Globs []glob

@@ -26,7 +26,7 @@ func init() {
 		"vim": editor, "vi": editor, "nvim": editor, "view": editor, "ex": editor, "emacs": editor, "less": editor, "more": editor, "ed": editor,
 		"date": tellsTime, "ps": listsProcesses, "jq": filters, "yq": filters,
 		"ip": networkState, "mount": mounts, "sysctl": kernelState, "hostname": noOperand, "crontab": schedules, "split": always, "gh": hosted,
-		"make": makes, "xxd": dumps,
+		"make": makes, "xxd": dumps, "man": manual, "info": manual,
 	}
 	for name := range interpreters {
 		judges[name] = interprets
@@ -321,10 +321,31 @@ func listsProcesses(_ *state, c *call) bool {
 }
 
 // filters judges jq and yq, whose programs can print the environment and files.
-func filters(_ *state, c *call) bool {
+func filters(sh *state, c *call) bool {
+	if c.p.has("-f", "--from-file") {
+		return false
+	}
+	if c.p.has("--slurpfile", "--rawfile") { // a name and a file
+		for _, v := range c.p.operands {
+			sh.readAny(v)
+		}
+	}
 	return !slices.ContainsFunc(c.p.operands, func(v value) bool {
-		return strings.Contains(strings.ToLower(v.text), "env") || strings.Contains(v.text, "load")
+		return strings.Contains(strings.ToLower(v.text), "env") || containsAny(v.text, filesOfFilters)
 	})
+}
+
+// filesOfFilters are the words by which such a program reads files.
+var filesOfFilters = words("load import include")
+
+// manual judges man and info: an operand with a slash in it is a file to show.
+func manual(sh *state, c *call) bool {
+	for _, v := range c.p.operands {
+		if strings.Contains(v.text, "/") || !v.known() {
+			sh.readAny(v)
+		}
+	}
+	return true
 }
 
 func kernelState(sh *state, c *call) bool {

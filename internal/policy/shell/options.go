@@ -9,6 +9,7 @@ const (
 	asData   role = iota // only text to it
 	asRead               // a path whose contents it reads
 	asStat               // a path whose names and metadata it reads
+	asLink               // the same, of the link itself where it is one
 	asWrite              // a path that it creates or changes
 	asDelete             // a path that it deletes
 	asCode               // shell code that it runs
@@ -20,7 +21,7 @@ const (
 )
 
 var roleNames = map[string]role{
-	"": asData, "data": asData, "read": asRead, "stat": asStat, "write": asWrite, "delete": asDelete,
+	"": asData, "data": asData, "read": asRead, "stat": asStat, "link": asLink, "write": asWrite, "delete": asDelete,
 	"code": asCode, "run": asRun, "dir": asDir, "change": asChange, "unseen": asUnseen, "host": asHost,
 }
 
@@ -225,17 +226,25 @@ func (m *model) short(p *parsed, v value, next func() value) {
 	}
 }
 
+// insteadOfFirst are the options of grep, rg, sed and their kin that say what the
+// first operand would: then that is a file already.
+var insteadOfFirst = strings.Fields("-e --regexp --expression -f --file --from-file --files --type-list")
+
 // judge applies the roles of a model to what was parsed. proven says that
 // nothing beyond reading can come of it.
 func (sh *state) judge(m *model, p parsed) (proven bool) {
 	for _, g := range p.options {
 		sh.apply(g.role, g.val)
 	}
+	first := 0
+	if len(m.operands) > 1 && m.operands[0] == asData && p.has(insteadOfFirst...) {
+		first = 1
+	}
 	for i, v := range p.operands {
 		if len(m.operands) == 0 {
 			return false
 		}
-		last := len(m.operands) - 1
+		i, last := i+first, len(m.operands)-1
 		sh.apply(m.operands[min(i, last)], v)
 		for j := i + 1; j <= last && (v.glob || v.split); j++ { // it may be several words
 			sh.apply(m.operands[j], v)
@@ -252,6 +261,8 @@ func (sh *state) apply(r role, v value) {
 		}
 	case asStat:
 		sh.touch(statsFile, v)
+	case asLink:
+		sh.touch(statsLink, v)
 	case asWrite:
 		if v.text == "-" {
 			return

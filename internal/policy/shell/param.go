@@ -76,16 +76,17 @@ func (sh *state) element(vs []value, index syntax.ArithmExpr) []value {
 	return []value{unknown}
 }
 
-// each maps known values; the others, and those that f refuses, are unknown.
+// each maps known values; the others, and those that f refuses, are unknown: what
+// becomes of a pattern is not what becomes of the names that it matches.
 func each(vs []value, f func(string) (string, bool)) []value {
 	out := make([]value, len(vs))
 	for i, v := range vs {
 		out[i] = value{text: hole, split: v.split}
-		if strings.Contains(v.text, hole) {
+		if !v.known() {
 			continue
 		}
 		if s, ok := f(v.text); ok {
-			out[i] = value{text: s, glob: v.glob}.capped()
+			out[i] = literal(s).capped()
 		}
 	}
 	return out

@@ -47,17 +47,28 @@ func base(program string) string { return path.Base(program) }
 // folder the shell may be in. Holes are kept; a path that may begin anywhere
 // gives none.
 func (sh *state) paths(v value) []string {
+	out := sh.named(v)
+	for i, p := range out {
+		if p != "" {
+			out[i] = sh.unalias(p)
+		}
+	}
+	return out
+}
+
+// named gives the same paths as the system gets to see them.
+func (sh *state) named(v value) []string {
 	switch {
 	case v.text == "":
 		return []string{""}
 	case strings.HasPrefix(v.text, hole):
 		return nil
 	case strings.HasPrefix(v.text, "/"):
-		return []string{sh.unalias(v.text)}
+		return []string{v.text}
 	}
 	var out []string
 	for _, d := range sh.dirs {
-		out = append(out, sh.unalias(d+"/"+v.text))
+		out = append(out, d+"/"+v.text)
 	}
 	return out
 }
@@ -191,6 +202,7 @@ type use uint8
 const (
 	readsFile  use = iota + 1
 	statsFile      // looks at names and metadata only
+	statsLink      // looks at those of a link itself
 	writesFile     // creates or changes
 	deletesFile
 	deletesTree
@@ -199,7 +211,7 @@ const (
 
 // touch judges one use of the places that a value may name.
 func (sh *state) touch(u use, v value) {
-	if u != readsFile && u != statsFile && !sh.sink(v) {
+	if u > statsLink && !sh.sink(v) {
 		sh.a.changes = true
 	}
 	ps := sh.paths(v)
@@ -207,10 +219,16 @@ func (sh *state) touch(u use, v value) {
 		sh.touchUnknown(u, v)
 		return
 	}
-	for _, p := range ps {
+	named := sh.named(v)
+	for i, p := range ps {
 		switch u {
-		case readsFile, statsFile:
+		case readsFile, statsFile, statsLink:
 			sh.read(u, p, v)
+			at := named[i]
+			if u == statsLink {
+				at = at[:strings.LastIndexByte(at, '/')+1] // the way to it is followed
+			}
+			sh.visit(Read{Path: at, Glob: v.glob, Contents: u == readsFile})
 		case writesFile:
 			sh.write(p, v)
 		default:
@@ -238,7 +256,7 @@ func (sh *state) touchUnknown(u use, v value) {
 	case readsFile:
 		sh.a.changes = true // it may be anywhere, a secret included
 		sh.a.effect(tool.VerbRead, "*")
-	case statsFile:
+	case statsFile, statsLink:
 		sh.a.effect(tool.VerbRead, "*")
 	case writesFile:
 		sh.a.effect(tool.VerbWrite, "*")
@@ -251,7 +269,7 @@ func (sh *state) touchUnknown(u use, v value) {
 func (sh *state) read(u use, p string, v value) {
 	at := sh.placeOf(p, v.glob)
 	sh.a.effect(tool.VerbRead, sh.a.target(p))
-	if u == statsFile {
+	if u != readsFile {
 		return
 	}
 	if secrets.Match(p) {

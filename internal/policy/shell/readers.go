@@ -43,7 +43,7 @@ readelf: -aAcdeghInrsSluVWw -x: -p: --all --headers --file-header --program-head
 objdump: --plugin=run -aCdDfghprRsStTwxlz -M: -j: -b: -m: --disassemble --disassemble-all --headers --syms --dynamic-syms --reloc --source --demangle? --section= --private-headers --start-address= --stop-address= --no-show-raw-insn read
 size: --plugin=run -ABdoxt --format= read
 file: -bchikLnNprsz0 -e: -F: -P: -C! -m:change -f:change --brief --mime --mime-type --mime-encoding --compile! --magic-file=change --files-from=change read
-stat: -fLt -c: -x -s -F --format= --printf= --file-system --dereference --terse stat
+stat: -fLt -c: -x -s -F --format= --printf= --file-system --dereference --terse link
 du: -0abcDhHklLmPsSx -B: -d: -t: -X:read --all --apparent-size --bytes --block-size= --total --max-depth= --human-readable --summarize --one-file-system --exclude= --exclude-from=read --separate-dirs --threshold= --time? --files0-from=unseen stat
 df: -aHhiklmPTv -B: -t: -x: --all --human-readable --inodes --local --output? --portability --print-type --total --type= --exclude-type= stat
 ps: -AacdefFHjlLMNrTVwxyZ -C: -G: -g: -o: -O: -p: -q: -s: -t: -u: -U: -n: --forest --sort= --no-headers --headers --pid= --ppid= --user= --format= --cols= --width= data
@@ -80,8 +80,8 @@ tput: -T: data
 pwd: -LP
 basename: -az -s: --multiple --suffix= --zero data
 dirname: -z --zero data
-realpath: -eLmPqsz --relative-to= --relative-base= --canonicalize-existing --canonicalize-missing --no-symlinks --strip --quiet --zero stat
-readlink: -efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --zero stat
+realpath: -eLmPqsz --relative-to= --relative-base= --canonicalize-existing --canonicalize-missing --no-symlinks --strip --quiet --zero link
+readlink: -efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --zero link
 which: -as data
 whereis: -bmsu data
 type: -afptP data
@@ -166,7 +166,7 @@ chmod: -cfvR --recursive --changes --quiet --verbose --reference=stat --preserve
 chown: -cfhvRHLP --recursive --changes --from= --reference=stat --no-dereference --verbose --preserve-root --no-preserve-root data
 chgrp: -cfhvRHLP --recursive --reference=stat --verbose data
 tar: -ctxruAdjJzZvpPmkhlwWOSaUs -f: -C:write -T:read -X:read -b: -I:run -F:run -g:write -V: -K: -N: --list --extract --get --create --append --update --concatenate --delete --diff --gzip --bzip2 --xz --zstd --verbose --file= --directory=write --exclude= --exclude-from=read --files-from=read --strip-components= --wildcards --no-same-owner --same-owner --to-stdout --checkpoint? --checkpoint-action= --to-command=run --use-compress-program=run --rsh-command=run --info-script=run --new-volume-script=run --index-file=write --transform= --absolute-names --numeric-owner --mtime= --owner= --group= --sort= --keep-old-files --overwrite data
-unzip: -abcjlLnopqtuvzCDKMWX: -d:write -x: -P: data
+unzip: -abcjlLnopqtuvzCDKMWX -d:write -x: -P: data
 zip: -0123456789DFGJTSXcdefghijklmoqruvwyz -b: -n: -t: -x: -i: -P: --exclude= --recurse-paths data
 gzip: -0123456789cdfhklLnNqrtvV -S: --stdout --to-stdout --decompress --list --test --keep --force --best --fast data
 split: -0123456789dxuve -a: -b: -C: -l: -n: -t: --filter=code --bytes= --lines= --number= --additional-suffix= --numeric-suffixes? --verbose ! read write

@@ -119,6 +119,7 @@ func (sh *state) program(name string, argv []value, in *value) value {
 	sh.hazards(c)
 	if m != nil {
 		c.p = m.parse(c.args)
+		sh.followed(c)
 	}
 	judge := judges[name]
 	if judge != nil {

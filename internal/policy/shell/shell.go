@@ -66,6 +66,9 @@ type Analysis struct {
 	Commands []tool.Command
 	// Findings has each kind of objection once, as it was first met.
 	Findings []tool.Finding
+	// Reads are the places that are read by name. The text says nothing of the
+	// links on the way: whoever can look has to follow them.
+	Reads []Read
 }
 
 // CodeProtected is the policy id of a finding that a protected file is written.
@@ -114,6 +117,7 @@ type analyser struct {
 	opt      Options
 	findings []tool.Finding
 	effects  []tool.Effect
+	reads    []Read
 	commands []tool.Command
 	seen     map[string]bool // findings and effects already there
 	changes  bool            // something is not provably a reader
@@ -208,7 +212,7 @@ func (a *analyser) effect(verb tool.Verb, target string) {
 
 // result maps what was collected to the verdict, in this one place.
 func (a *analyser) result() Analysis {
-	res := Analysis{Verdict: ReadOnly, Class: tool.ReadOnly, Commands: a.commands, Findings: a.findings}
+	res := Analysis{Verdict: ReadOnly, Class: tool.ReadOnly, Commands: a.commands, Findings: a.findings, Reads: a.reads}
 	if a.changes {
 		res.Verdict = Ordinary
 	}

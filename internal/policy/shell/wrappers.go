@@ -27,7 +27,7 @@ const (
 	multicall                        // its first operand is the name of its own applet
 )
 
-const shellSpec = "+ -befhimnprtuvxlsBCEHPTD -a! -k! -c -o: -O: --norc --noprofile --login --posix --restricted --verbose --rcfile=run --init-file=run --version --help data"
+const shellSpec = "+ -befhimnprtuvxlsBCEHTD -a! -k! -P! -c -o: -O: --norc --noprofile --login --posix --restricted --verbose --rcfile=run --init-file=run --version --help data"
 
 // wrappers are the programs that run others, by name.
 var wrappers = map[string]*wrapper{
@@ -98,7 +98,7 @@ func (sh *state) wrapped(w *wrapper, argv []value, in *value) value {
 	inner := sh.fork()
 	for _, g := range p.options {
 		if g.role == asDir {
-			inner.dirs = sh.paths(g.val)
+			inner.dirs = sh.physical(g.val)
 			sh.stray(inner.dirs)
 		}
 	}
@@ -154,6 +154,9 @@ func (sh *state) wrapped(w *wrapper, argv []value, in *value) value {
 func readsAsBash(name string, p parsed) bool {
 	for _, g := range p.options {
 		if g.name == "-o" && !g.val.is("errexit", "nounset", "pipefail", "noglob", "noclobber", "xtrace", "verbose", "posix") {
+			return false
+		}
+		if g.name == "-O" && !g.val.is(shellOptions...) {
 			return false
 		}
 	}

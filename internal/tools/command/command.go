@@ -20,6 +20,8 @@ type Analysis struct {
 	Effects  []tool.Effect
 	Commands []tool.Command
 	Findings []tool.Finding
+	// Reads are the places that are read by name; the tool follows their links.
+	Reads []Read
 }
 
 // Options says how commands are judged and run.
@@ -27,6 +29,9 @@ type Options struct {
 	// Analyse judges a command line that would run in dir (absolute), inside
 	// workspace (absolute). It is pure and never nil.
 	Analyse func(text, dir, workspace string) Analysis
+	// Secret says what there is against printing the file at an absolute path,
+	// links resolved; nil = nothing.
+	Secret func(path string) (tool.Finding, bool)
 	// Shell is the absolute path of a bash; empty = /bin/bash.
 	Shell string
 	// MaxTimeout bounds what a call may ask for; 0 = one hour.
@@ -104,8 +109,9 @@ func prepare(o Options, env tool.Env, a bashArgs) (tool.Action, error) {
 	}
 	root := env.Workspace.Dir()
 	abs := filepath.Join(root, string(dir))
-	found := o.Analyse(exports(a.Env)+a.Command, abs, root)
-	r := &running{o: o, workspace: env.Workspace, args: a, path: dir, dir: abs, reads: found.Class == tool.ReadOnly}
+	analysed := o.Analyse(exports(a.Env)+a.Command, abs, root)
+	found := look(o, env.Workspace, analysed)
+	r := &running{o: o, workspace: env.Workspace, args: a, path: dir, dir: abs, analysed: analysed, reads: found.Class == tool.ReadOnly}
 	return tool.Action{
 		Class:    found.Class.OrWidest(),
 		Effects:  found.Effects,

@@ -20,6 +20,7 @@ type running struct {
 	o         Options
 	workspace *tool.Workspace
 	args      bashArgs
+	analysed  Analysis  // before links were followed
 	reads     bool      // it was decided as one that only reads
 	path      tool.Path // the working directory that was declared
 	dir       string    // the same, absolute
@@ -33,6 +34,9 @@ func (r *running) do(ctx context.Context, rt tool.Runtime) (tool.Result, error) 
 	}
 	if now, err := folder(r.workspace, r.args.Workdir); err != nil || now != r.path {
 		return tool.Result{}, tool.Fail(tool.ReasonEffectChanged, "the working directory %q is not what it was when the call was decided; nothing ran, call again", r.args.Workdir)
+	}
+	if r.reads && look(r.o, r.workspace, r.analysed).Class != tool.ReadOnly {
+		return tool.Result{}, tool.Fail(tool.ReasonEffectChanged, "a link now leads what the command reads to where it did not when the call was decided; nothing ran, call again")
 	}
 	c := sandbox.Command{
 		Path:   r.o.Shell,

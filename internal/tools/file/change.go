@@ -89,9 +89,8 @@ func (o *original) expect(sha string, p tool.Path) error {
 	return tool.BadArgument("/expectedSha256", ReasonStale, "%s is not what you have read: it %s; nothing was changed; read it again", p, now)
 }
 
-// change replaces the original by text and data, its bytes. It keeps
-// the before-image and the diff first, so that whatever is changed can be
-// undone.
+// change replaces the original by text and data, its bytes. It keeps the
+// before-image and the diff first, so that whatever is changed can be undone.
 type change struct {
 	target target
 	dir    *folder

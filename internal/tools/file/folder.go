@@ -180,8 +180,8 @@ func (d *folder) openRegular(name string) (fd int, s stat, err error) {
 // maxEntries bounds the entries of one folder that are listed.
 const maxEntries = 1 << 20
 
-// list gives the entries in the order of their names,. more is
-// true where maxEntries cut the list.
+// list gives the entries in the order of their names. more is true where
+// maxEntries cut the list.
 func (d *folder) list(ctx context.Context) (entries []os.DirEntry, more bool, err error) {
 	for {
 		if err := ctx.Err(); err != nil {

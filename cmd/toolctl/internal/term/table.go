@@ -37,7 +37,7 @@ type Cell struct {
 
 // Column describes a column. Where not all fit, those with the highest Drop go
 // first; Drop 0 always stays. Min and Max bound the width, 0 = unbounded; the
-// last column shrinks to what is left.
+// last column shrinks to what is left, below its Min only when no other can go.
 type Column struct {
 	Title string
 	Drop  int
@@ -110,7 +110,7 @@ func (t Table) fit(widths []int, maxWidth int) []int {
 		}
 		last := shown[len(shown)-1]
 		spare := maxWidth - (total - widths[last])
-		if spare >= min(widths[last], minLast) || worst < 0 {
+		if spare >= min(widths[last], max(minLast, t.Columns[last].Min)) || worst < 0 {
 			widths[last] = max(1, min(widths[last], spare))
 			return shown
 		}
