@@ -28,7 +28,8 @@ type Batch struct {
 	waves      []Wave
 	share      budget.Share
 	stream     *audit.Stream
-	stored     bool // ended before this process: events are read from the store
+	stored     bool // not of this process: events are read from the store
+	open       bool // stored, and without an end: nobody here runs it
 
 	// What may start, what reads and what writes run under: canceled, with a
 	// *stop as cause, by deadline, cancellation and drain.
@@ -101,21 +102,31 @@ var (
 	stopDrain    = &stop{"DRAIN_DEADLINE", "the daemon was shut down"}
 	stopSession  = &stop{"SESSION_CLOSED", "the session was closed"}
 	stopForce    = &stop{"FORCE_CANCEL", "the call was cancelled by force"}
+
+	stopUnrecorded = &stop{ReasonAuditUnavailable, "its start could not be recorded"}
 )
 
-// newBatch makes the frame of a batch: session, deadline, calls, share.
-func (x *Executor) newBatch(ctx context.Context, caller tool.Caller, req Request) (*Batch, error) {
+// useSession finds the session that a request names, and keeps it from expiring;
+// the zero Session for none.
+func (x *Executor) useSession(ctx context.Context, caller tool.Caller, id tool.SessionID) (session.Session, error) {
+	if id == "" {
+		return session.Session{}, nil
+	}
+	s, err := x.Sessions.Use(ctx, caller, id)
+	if err != nil {
+		return s, sessionError(err)
+	}
+	return s, nil
+}
+
+// newBatch makes the frame of a batch in a session: deadline, calls, share.
+func (x *Executor) newBatch(caller tool.Caller, req Request, s session.Session) (*Batch, error) {
 	now := cut(x.Now())
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("making a batch id: %w", err)
 	}
-	b := &Batch{x: x, id: tool.BatchID(id.String()), caller: caller, req: req, acceptedAt: now, left: len(req.Calls)}
-	if req.Session != "" {
-		if b.session, err = x.Sessions.Use(ctx, caller, req.Session); err != nil {
-			return nil, sessionError(err)
-		}
-	}
+	b := &Batch{x: x, id: tool.BatchID(id.String()), caller: caller, req: req, session: s, acceptedAt: now, left: len(req.Calls)}
 	timeout := x.Limits.BatchTimeout
 	if req.BatchTimeout > 0 {
 		timeout = min(req.BatchTimeout, x.Limits.MaxBatchTimeout)

@@ -20,6 +20,9 @@ func (x *Executor) Cancel(ctx context.Context, caller tool.Caller, id tool.Batch
 	if callID != "" && c == nil && !b.stored {
 		return &Error{Kind: KindNotFound, Reason: "CALL_NOT_FOUND", Field: "call_id", Message: fmt.Sprintf("batch %s has no call %q", id, callID)}
 	}
+	if b.open {
+		return errElsewhere()
+	}
 	if b.stored {
 		return nil
 	}
@@ -95,14 +98,11 @@ func (b *Batch) stopAll(why *stop) {
 
 func (b *Batch) cancelCall(c *call, why *stop, force bool) {
 	b.mu.Lock()
-	if c.result == nil && !c.taken {
-		b.mu.Unlock()
-		b.finish(c, *unstarted(why), outcomeFacts{})
-		return
-	}
 	defer b.mu.Unlock()
 	switch {
 	case c.result != nil:
+	case !c.taken: // under one lock, so that it cannot start meanwhile
+		b.finishNow(c, *unstarted(why), outcomeFacts{})
 	case c.running == nil && (c.class == tool.ReadOnly || force):
 		c.stop = why
 	case c.running == nil:

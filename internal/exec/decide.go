@@ -30,19 +30,19 @@ func (x *Executor) decide(ctx context.Context, b *Batch, c *call) {
 	if c.refusal != nil {
 		d.Reason, d.ReasonCode = c.refusal.Error.Message, c.refusal.Error.Reason
 	} else {
-		d = x.judge(b, c)
+		d = x.judge(b, c, b.session.Mode)
 	}
-	b.recordDecision(c, d, x.Now().Sub(began))
+	c.decision = b.decisionRow(c, d, b.session.Epoch, x.Now().Sub(began))
 	if c.refusal == nil && d.Verdict != policy.Allow {
 		c.refusal = refusal(b.req.Ask, c.req.Tool, d)
 	}
 	x.metrics.decided(d)
 }
 
-// judge asks policy.
-func (x *Executor) judge(b *Batch, c *call) policy.Decision {
+// judge asks policy about a call in a session of that mode.
+func (x *Executor) judge(b *Batch, c *call, mode session.Mode) policy.Decision {
 	return x.Policy.Decide(policy.Input{
-		Caller: b.caller, SessionMode: b.session.Mode, Tool: c.spec.Name, Class: c.class,
+		Caller: b.caller, SessionMode: mode, Tool: c.spec.Name, Class: c.class,
 		Effects: c.action.Effects, Commands: c.action.Commands, Findings: c.action.Findings, Isolated: x.Isolation,
 	})
 }
@@ -147,14 +147,14 @@ func unknownTool(name string, nearest []string) error {
 	return e
 }
 
-// recordDecision makes the decision's row.
-func (b *Batch) recordDecision(c *call, d policy.Decision, took time.Duration) {
+// decisionRow is a decision as the ledger has it: the call's next one.
+func (b *Batch) decisionRow(c *call, d policy.Decision, epoch int64, took time.Duration) audit.Decision {
 	no := c.decision.No + 1
 	row := audit.Decision{
 		DecidedAt: cut(b.x.Now()), ID: uuid.Must(uuid.NewV7()).String(), Tenant: b.caller.Tenant, Batch: b.id, Call: c.id, No: no,
 		Tool: ledgerName(c.req.Tool), Class: c.class, Verdict: d.Verdict.String(), Reason: clean(d.Reason, maxReason), ReasonCode: d.ReasonCode, PolicyID: d.PolicyID,
 		PolicyVersion: b.x.Policy.Version(), Matched: d.Matched, Stage: d.Stage.String(), ArgsDigest: c.digest, DecidedBy: "policy",
-		Principal: b.caller.Principal.ID, OnBehalfOf: b.caller.OnBehalfOf, Session: b.req.Session, SessionEpoch: b.session.Epoch,
+		Principal: b.caller.Principal.ID, OnBehalfOf: b.caller.OnBehalfOf, Session: b.req.Session, SessionEpoch: epoch,
 		EvalMicros: took.Microseconds(),
 	}
 	if no == 1 {
@@ -163,7 +163,7 @@ func (b *Batch) recordDecision(c *call, d policy.Decision, took time.Duration) {
 			Idempotency: c.spec.Idempotency, Effects: c.action.Effects, ArgsMasked: b.masked(c), Rationale: c.req.Rationale,
 		}
 	}
-	c.decision = row
+	return row
 }
 
 // ledgerName keeps a hallucinated tool name from filling the ledger.

@@ -122,12 +122,10 @@ func (b *Batch) step(c *call) {
 	if !b.take(c) {
 		return
 	}
-	if err := b.authorize(c); err != nil {
-		b.notStarted(c)
-		return
-	}
-	if c.refusal != nil {
-		b.finish(c, *c.refusal, outcomeFacts{})
+	if f := b.authorize(c); f != nil {
+		if !b.leftToNext() {
+			b.finish(c, *f, outcomeFacts{})
+		}
 		return
 	}
 	b.execute(c, x.Now().Sub(began))
@@ -215,75 +213,85 @@ func (b *Batch) leftToNext() bool {
 // authorize makes sure that a call's receipt permits it to run now: a decision
 // made in another session epoch is made again, and a call that is not READ_ONLY
 // gets its start mark. It waits for a ledger that is away, until the batch must
-// stop starting calls; then it fails with that cause. A call that is refused
-// now has c.refusal set, its decision recorded.
-func (b *Batch) authorize(c *call) error {
+// stop starting calls. What it gives, where not nil, is the call's outcome.
+func (b *Batch) authorize(c *call) *Finished {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		entry, err := b.startEntry(c)
-		if err == nil && entry == nil {
-			return nil
-		}
-		var receipts []audit.Receipt
-		if err == nil {
-			receipts, err = b.x.Log.Intend(context.WithoutCancel(b.starting), entry)
+		n, err := b.needs(c)
+		if err == nil && n.entry == nil {
+			return n.refusal
 		}
 		if err == nil {
-			c.receipt, c.marked = receipts[len(receipts)-1], len(entry.Starts) > 0
-			return nil
+			var receipts []audit.Receipt
+			if receipts, err = b.x.Log.Intend(context.WithoutCancel(b.starting), n.entry); err == nil {
+				c.receipt, c.marked = receipts[len(receipts)-1], n.starts
+				if n.decision != nil {
+					c.decision = *n.decision
+				}
+				return n.refusal
+			}
+			if !errors.Is(err, audit.ErrUnavailable) { // our own bug: it can never be recorded
+				b.x.Logger.Error("a call's start cannot be recorded", "batch_id", b.id, "call_id", c.id, "error", err)
+				return unstarted(stopUnrecorded)
+			}
 		}
 		b.x.Logger.Warn("call waits for the ledger", "batch_id", b.id, "call_id", c.id, "error", err)
 		select {
 		case <-b.starting.Done():
-			return context.Cause(b.starting)
+			return unstarted(asStop(context.Cause(b.starting)))
 		case <-time.After(wait):
 		}
 	}
 }
 
-// startEntry is what must be on record before the call runs; nil when it is
-// already.
-func (b *Batch) startEntry(c *call) (*audit.Entry, error) {
+// needs is what must be on record before a call may run, and what the call
+// becomes once it is.
+type needs struct {
+	entry    *audit.Entry    // nil: nothing is missing
+	decision *audit.Decision // made again; nil: the one there is stands
+	refusal  *Finished       // it does not run
+	starts   bool            // the entry has its start mark
+}
+
+func (b *Batch) needs(c *call) (n needs, err error) {
 	e := &audit.Entry{Stream: b.stream}
 	if b.req.Session != "" {
 		s, err := b.x.Sessions.Get(context.WithoutCancel(b.starting), b.caller, b.req.Session)
 		switch {
 		case errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotFound):
-			c.refusal = unstarted(stopSession)
-			return nil, nil
+			return needs{refusal: unstarted(stopSession)}, nil
 		case err != nil:
-			return nil, err
+			return n, err
 		case s.Epoch != c.decision.SessionEpoch:
-			b.decideAgain(c, s)
-			e.Decisions = append(e.Decisions, c.decision)
-			e.Events = append(e.Events, b.event(c, Decided{Decision: c.decision, Effects: c.action.Effects}))
+			n.decision, n.refusal = b.decideAgain(c, s)
+			e.Decisions = append(e.Decisions, *n.decision)
+			e.Events = append(e.Events, b.event(c, Decided{Decision: *n.decision, Effects: c.action.Effects}))
 		}
 	}
-	if c.refusal == nil && (c.class != tool.ReadOnly || c.again) && !c.marked {
+	if n.refusal == nil && (c.class != tool.ReadOnly || c.again) && !c.marked {
 		c.attempt++ // a try that failed may have left its mark
 		start := b.startMark(c)
-		if len(e.Decisions) > 0 {
-			start.On, start.Decision = audit.Receipt{}, c.decision.ID
+		if n.decision != nil {
+			start.On, start.Decision = audit.Receipt{}, n.decision.ID
 		}
+		n.starts = true
 		e.Starts = append(e.Starts, start)
 		e.Events = append(e.Events, b.event(c, Started{Executor: builtin, Attempt: c.attempt, Fence: c.fence, Queue: b.x.Now().Sub(b.acceptedAt)}))
 	}
-	if len(e.Decisions)+len(e.Starts) == 0 {
-		return nil, nil
+	if n.starts || n.decision != nil {
+		n.entry = e
 	}
-	return e, nil
+	return n, nil
 }
 
-// decideAgain judges a call in the session as it is now.
-func (b *Batch) decideAgain(c *call, now session.Session) {
+// decideAgain judges a call in the session as it is now. The call is as before
+// until the row is durable.
+func (b *Batch) decideAgain(c *call, now session.Session) (*audit.Decision, *Finished) {
 	began := b.x.Now()
-	d := b.x.Policy.Decide(policy.Input{
-		Caller: b.caller, SessionMode: now.Mode, Tool: c.spec.Name, Class: c.class,
-		Effects: c.action.Effects, Commands: c.action.Commands, Findings: c.action.Findings, Isolated: b.x.Isolation,
-	})
-	b.recordDecision(c, d, b.x.Now().Sub(began))
-	c.decision.SessionEpoch = now.Epoch
-	if d.Verdict != policy.Allow {
-		c.refusal = refusal(b.req.Ask, c.req.Tool, d)
-	}
+	d := b.x.judge(b, c, now.Mode)
+	row := b.decisionRow(c, d, now.Epoch, b.x.Now().Sub(began))
 	b.x.metrics.decided(d)
+	if d.Verdict != policy.Allow {
+		return &row, refusal(b.req.Ask, c.req.Tool, d)
+	}
+	return &row, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -226,13 +228,16 @@ func (x *Executor) settleClaim(key requestKey, c *claim, b *Batch) {
 		delete(x.requests, key)
 		x.running--
 		x.wg.Done()
-		return
 	}
 }
 
 // accept prepares, decides and records a batch, and sets it going.
 func (x *Executor) accept(ctx context.Context, caller tool.Caller, req Request) (*Batch, error) {
-	b, err := x.newBatch(ctx, caller, req)
+	s, err := x.useSession(ctx, caller, req.Session)
+	if err != nil {
+		return nil, err
+	}
+	b, err := x.newBatch(caller, req, s)
 	if err != nil {
 		return nil, err
 	}
@@ -243,9 +248,7 @@ func (x *Executor) accept(ctx context.Context, caller tool.Caller, req Request) 
 	b.mu.Lock()
 	entry := b.acceptEntry()
 	b.mu.Unlock()
-	x.mu.Lock()
-	x.batches[b.id] = b
-	x.mu.Unlock()
+	x.publish(b)
 	receipts, err := x.Log.Intend(ctx, entry)
 	if err != nil {
 		b.withdraw()
@@ -261,7 +264,19 @@ func (x *Executor) accept(ctx context.Context, caller tool.Caller, req Request) 
 	return b, nil
 }
 
-// ended moves a batch from the running ones to the remembered ones.
+// publish makes a batch one that can be found. One that comes while the executor
+// drains, having been claimed before, is told so like those that Drain saw.
+func (x *Executor) publish(b *Batch) {
+	x.mu.Lock()
+	x.batches[b.id] = b
+	draining := x.draining
+	x.mu.Unlock()
+	if draining {
+		b.drain(false)
+	}
+}
+
+// batchEnded moves a batch from the running ones to the remembered ones.
 func (x *Executor) batchEnded(b *Batch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -357,14 +372,8 @@ func notFound(err error, what, name string) error {
 func (x *Executor) Drain(ctx context.Context) error {
 	x.mu.Lock()
 	x.draining = true
-	running := make([]*Batch, 0, len(x.batches))
-	for _, b := range x.batches {
-		running = append(running, b)
-	}
 	x.mu.Unlock()
-	for _, b := range running {
-		b.drain(false)
-	}
+	x.drainAll(false)
 	done := make(chan struct{})
 	go func() { x.wg.Wait(); close(done) }()
 	select {
@@ -372,14 +381,21 @@ func (x *Executor) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, b := range running {
-		b.drain(true)
-	}
+	x.drainAll(true)
 	select {
 	case <-done:
 		return nil
 	case <-time.After(x.Limits.ToolGrace + 5*time.Second):
 		return errors.New("some calls did not stop in time")
+	}
+}
+
+func (x *Executor) drainAll(hard bool) {
+	x.mu.Lock()
+	all := slices.Collect(maps.Values(x.batches))
+	x.mu.Unlock()
+	for _, b := range all {
+		b.drain(hard)
 	}
 }
 

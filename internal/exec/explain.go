@@ -22,7 +22,11 @@ func (x *Executor) Explain(ctx context.Context, caller tool.Caller, req Request)
 	if err := x.check(req); err != nil {
 		return nil, err
 	}
-	b, err := x.newBatch(ctx, caller, req)
+	s, err := x.useSession(ctx, caller, req.Session)
+	if err != nil {
+		return nil, err
+	}
+	b, err := x.newBatch(caller, req, s)
 	if err != nil {
 		return nil, err
 	}

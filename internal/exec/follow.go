@@ -159,6 +159,12 @@ func (f *Follower) take() (Item, <-chan struct{}, error) {
 	return Item{}, b.changed, nil
 }
 
+// errElsewhere is about a batch that has not ended and that this process does not
+// run, or not yet.
+func errElsewhere() *Error {
+	return &Error{Kind: KindUnavailable, Reason: ReasonAuditUnavailable, Message: "the batch has not ended, and nobody here runs it yet; attach later", RetryAfter: time.Second}
+}
+
 // pageBytes is how much of a stored batch is read at a time.
 const pageBytes = 1 << 20
 
@@ -169,7 +175,10 @@ func (f *Follower) nextStored(ctx context.Context) (Item, error) {
 		if err != nil {
 			return Item{}, notFound(err, "batch", string(f.b.id))
 		}
-		if len(page) == 0 {
+		switch {
+		case len(page) == 0 && f.b.open:
+			return Item{}, errElsewhere()
+		case len(page) == 0:
 			return Item{}, io.EOF
 		}
 		if page[0].Seq != f.last+1 {

@@ -2,19 +2,21 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/toold/toold/internal/audit"
+	"github.com/toold/toold/internal/session"
 	"github.com/toold/toold/internal/tool"
 )
 
-// storedBatch is a batch that ended before this process, or in another one: its
-// events are read from the store as they are wanted.
+// storedBatch is a batch that ended before this process, or is open and not
+// adopted: its events are read from the store as they are wanted.
 func (x *Executor) storedBatch(row audit.LiveBatch) *Batch {
 	return &Batch{
 		x: x, id: row.ID, caller: tool.Caller{Tenant: row.Tenant, Principal: tool.Principal{ID: row.Principal}},
-		req: Request{ID: row.RequestID}, stored: true, over: true, events: []audit.Numbered{{Seq: row.LastSeq}},
+		req: Request{ID: row.RequestID}, stored: true, open: row.EndedAt.IsZero(), over: true, events: []audit.Numbered{{Seq: row.LastSeq}},
 	}
 }
 
@@ -72,7 +74,8 @@ func (x *Executor) decode(ctx context.Context, tenant string, n audit.Numbered) 
 // their outcome, a non-read that had started ends UNKNOWN and is never run
 // again, a read without a second start mark runs once more, and what had not
 // started is decided again and goes on. Call it before serving; it returns once
-// every batch is adopted, not once they have ended.
+// every batch is adopted, not once they have ended. One that cannot be read back
+// stays as it is.
 func (x *Executor) Recover(ctx context.Context) error {
 	rows, err := x.reader.Unfinished(ctx)
 	if err != nil {
@@ -80,7 +83,12 @@ func (x *Executor) Recover(ctx context.Context) error {
 	}
 	for _, row := range rows {
 		if err := x.Adopt(ctx, row); err != nil {
-			return fmt.Errorf("adopting batch %s: %w", row.ID, err)
+			if ctx.Err() != nil {
+				return fmt.Errorf("adopting batch %s: %w", row.ID, err)
+			}
+			// What cannot be read back (a lost artifact, a newer daemon's request) must
+			// not keep all others from being served.
+			x.Logger.Error("a batch cannot be adopted and stays open", "batch_id", row.ID, "error", err)
 		}
 	}
 	return nil
@@ -112,14 +120,15 @@ func (x *Executor) Adopt(ctx context.Context, row audit.LiveBatch) error {
 		return fmt.Errorf("reading its request: %w", err)
 	}
 	caller.Tenant = row.Tenant
-	b, err := x.newBatch(ctx, caller, req)
-	if err != nil && req.Session != "" { // the session is gone: its calls will be cancelled
-		req.Session = ""
-		b, err = x.newBatch(ctx, caller, req)
-		if err == nil {
-			b.stopStarting(stopSession)
+	var s session.Session
+	closed := false
+	if req.Session != "" {
+		s, err = x.Sessions.Get(ctx, caller, req.Session)
+		if closed = errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotFound); err != nil && !closed {
+			return fmt.Errorf("looking up its session: %w", err)
 		}
 	}
+	b, err := x.newBatch(caller, req, s)
 	if err != nil {
 		return err
 	}
@@ -127,6 +136,10 @@ func (x *Executor) Adopt(ctx context.Context, row audit.LiveBatch) error {
 	if err := b.restore(ctx); err != nil {
 		return err
 	}
+	if closed {
+		b.stopStarting(stopSession) // what has not started never will
+	}
+	again := b.decideOpen(ctx)
 	x.mu.Lock()
 	x.batches[b.id] = b
 	c := &claim{done: make(chan struct{}), batch: b}
@@ -135,8 +148,8 @@ func (x *Executor) Adopt(ctx context.Context, row audit.LiveBatch) error {
 	x.running++
 	x.wg.Add(1)
 	x.mu.Unlock()
-	x.Logger.Info("batch adopted", "batch_id", b.id, "calls", len(b.calls), "open", b.left)
-	b.adopted(ctx)
+	x.Logger.Info("batch adopted", "batch_id", b.id, "calls", len(b.calls))
+	go b.goOn(again)
 	return nil
 }
 
@@ -208,20 +221,23 @@ func (c *call) restored(b *Batch, f Finished, seq int64) {
 	b.used.OutputBytes += f.Usage.OutputBytes
 }
 
-// adopted ends what cannot go on and sets the rest going.
-func (b *Batch) adopted(ctx context.Context) {
-	x := b.x
-	var crashed []*call
+// decideOpen decides again what has not started, and closes what a crash cut off:
+// those calls get their outcome as a refusal. Nobody else knows the batch yet. It
+// gives what must be recorded before the rest goes on.
+func (b *Batch) decideOpen(ctx context.Context) *audit.Entry {
 	again := &audit.Entry{Stream: b.stream}
 	for _, c := range b.calls {
 		if c.result != nil {
 			continue
 		}
 		if c.attempt > 0 && (c.class != tool.ReadOnly || c.attempt > 1) {
-			crashed = append(crashed, c)
+			c.refusal = &Finished{Outcome: tool.Unknown, Error: &tool.Error{
+				Reason:  "REPLICA_CRASHED",
+				Message: "the daemon stopped while this call ran; what it did is not known, and it is not run again: look at the state first",
+			}}
 			continue
 		}
-		x.decide(ctx, b, c)
+		b.x.decide(ctx, b, c)
 		if c.class == tool.ReadOnly {
 			c.attempt, c.again = 1, true // it may have run: the next run is marked as the second
 		}
@@ -229,14 +245,7 @@ func (b *Batch) adopted(ctx context.Context) {
 		again.Events = append(again.Events, b.event(c, Decided{Decision: c.decision, Effects: c.action.Effects}))
 	}
 	b.plan()
-	for _, c := range crashed {
-		b.finish(c, Finished{Outcome: tool.Unknown, Error: &tool.Error{
-			Reason:  "REPLICA_CRASHED",
-			Message: "the daemon stopped while this call ran; what it did is not known, and it is not run again: look at the state first",
-		}},
-			outcomeFacts{attempt: c.attempt, recovered: true})
-	}
-	go b.goOn(again)
+	return again
 }
 
 // goOn records the decisions made again, then drives what is left.
@@ -256,10 +265,14 @@ func (b *Batch) goOn(again *audit.Entry) {
 				i++
 			}
 		}
-		for _, c := range b.calls {
-			if c.refusal != nil && c.result == nil {
-				b.finish(c, *c.refusal, outcomeFacts{recovered: true})
+	}
+	for _, c := range b.calls {
+		if c.refusal != nil {
+			facts := outcomeFacts{recovered: true}
+			if c.refusal.Outcome == tool.Unknown {
+				facts.attempt = c.attempt
 			}
+			b.finish(c, *c.refusal, facts)
 		}
 	}
 	b.mu.Lock()

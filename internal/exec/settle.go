@@ -21,12 +21,17 @@ type outcomeFacts struct {
 // finish records a call's outcome and gives its event when it is due. It does
 // not wait for the commit: results of one batch that end together share one.
 func (b *Batch) finish(c *call, f Finished, facts outcomeFacts) {
-	b.x.metrics.finished(c, &f, facts)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.finishNow(c, f, facts)
+}
+
+// finishNow is finish with b.mu held.
+func (b *Batch) finishNow(c *call, f Finished, facts outcomeFacts) {
 	if c.result != nil {
 		return
 	}
+	b.x.metrics.finished(c, &f, facts)
 	if b.out == nil {
 		b.out = &audit.Entry{Stream: b.stream}
 	}
