@@ -45,6 +45,9 @@ func builtin(c Config, artifacts file.Artifacts) []tool.Tool {
 // openPolicy reads the policy that is configured.
 func openPolicy(c Config) (*policy.Policy, error) {
 	o := policy.Options{Profile: c.Profile}
+	for _, t := range builtin(c, nil) {
+		o.Tools = append(o.Tools, t.Spec().Name)
+	}
 	if c.Policy != "" {
 		path, err := absolute(c.Policy)
 		if err != nil {

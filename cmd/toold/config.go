@@ -30,7 +30,7 @@ type Config struct {
 	// Empty: the current folder as "default", unless it is /, the home folder or
 	// one that holds the data folder. Flag --workspace NAME=PATH (repeatable; a
 	// bare path is "default"), environment TOOLD_WORKSPACE (several separated by
-	// commas).
+	// commas). A folder has one name.
 	Workspaces map[string]string `yaml:"workspaces"`
 	// PostgreSQL connection string; empty: SQLite in the data folder. It holds a
 	// secret: prefer the environment or a file. Flag --database-url, environment
@@ -56,14 +56,16 @@ type Config struct {
 	// Whether the API describes itself to whoever asks (gRPC reflection): on, off,
 	// or auto, which is on without a database URL.
 	Reflection string `yaml:"reflection"`
-	// How long running calls may go on after SIGTERM; then they end INTERRUPTED.
+	// How long running calls may go on after SIGTERM; then they end INTERRUPTED. 0:
+	// they end at once.
 	DrainTimeout time.Duration `yaml:"drainTimeout"`
 	// How long a stream may be silent before a heartbeat, where the client has no
 	// wish of its own; at least 5s.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 	// How long a client may leave its stream unread before it is cut.
 	SendTimeout time.Duration `yaml:"sendTimeout"`
-	// What one caller can ask for; told by GetServerInfo.
+	// What one caller can ask for; told by GetServerInfo. None may be 0: there is no
+	// "no limit".
 	Limits LimitsConfig `yaml:"limits"`
 	// How command lines are run.
 	Commands CommandsConfig `yaml:"commands"`
@@ -97,22 +99,22 @@ type LimitsConfig struct {
 	UnreadGrace time.Duration `yaml:"unreadGrace"`
 }
 
-// CommandsConfig says how command lines are run. 0 is no limit of toold's own.
+// CommandsConfig says how command lines are run.
 type CommandsConfig struct {
-	// Path of a bash.
+	// Absolute path of a bash.
 	Shell string `yaml:"shell"`
 	// Variables of the daemon's environment that commands get, besides PATH, HOME,
 	// LANG and TMPDIR.
 	PassEnv []string `yaml:"passEnv"`
-	// Processor time of each process.
+	// Processor time of each process. 0: no limit but the system's.
 	CPU time.Duration `yaml:"cpu"`
-	// Address space of each process.
+	// Address space of each process. 0: no limit but the system's.
 	Memory Size `yaml:"memory"`
-	// Largest file that a process may write.
+	// Largest file that a process may write. 0: no limit but the system's.
 	FileSize Size `yaml:"fileSize"`
-	// Files that a process may have open.
+	// Files that a process may have open. 0: no limit but the system's.
 	OpenFiles int `yaml:"openFiles"`
-	// Processes and threads of the daemon's user.
+	// Processes and threads of the daemon's user. 0: no limit but the system's.
 	Processes int `yaml:"processes"`
 	// Time between SIGTERM and SIGKILL when a command is stopped.
 	Grace time.Duration `yaml:"grace"`

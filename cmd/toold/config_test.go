@@ -67,10 +67,11 @@ func loaded(t *testing.T, args []string, env map[string]string, file string) (Co
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return load(flags, func(name string) (string, bool) {
-		v, ok := env[name]
-		return v, ok
-	})
+	var environ []string
+	for name, value := range env {
+		environ = append(environ, name+"="+value)
+	}
+	return load(flags, environ)
 }
 
 func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {

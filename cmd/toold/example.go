@@ -39,10 +39,13 @@ func configuration() string {
 
 Everything has a default: ` + "`toold`" + ` alone is a complete command. A value comes from the
 flag, else the environment, else the file named by ` + "`--config`" + ` or ` + "`TOOLD_CONFIG`" + `, else the
-default. The file is YAML; a key that is not known, or given twice, is an error that names its line.
+default. The file is YAML; a key that is not known, or given twice, is an error that names its line,
+and one without a value is as if it were not there. So is a variable ` + "`TOOLD_…`" + ` that is not known
+an error. No value that is a limit or a time may be negative.
 
 - ` + "`toold config example`" + ` prints a file with every key, its meaning and its default;
-- ` + "`toold config check FILE`" + ` says whether a file is good, and starts nothing.
+- ` + "`toold config check FILE`" + ` says whether a file is good and what it names is there; it
+  starts nothing.
 
 Durations are written ` + "`90s`, `20m`, `24h`" + `; sizes are bytes, or ` + "`256KiB`, `16MiB`, `4GiB`" + `.
 This page is made from the source; change the comments in ` + "`cmd/toold/config.go`" + `.

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 )
 
@@ -66,13 +63,14 @@ func setWorkspaces(c *Config, values []string) error {
 // defaultWorkspace is the workspace of calls that name none.
 const defaultWorkspace = "default"
 
-// addFlags defines the flags of the settings, and --config.
-func addFlags(flags *pflag.FlagSet) {
+// addFlags defines --config and the flags of the settings named, of all where
+// none is.
+func addFlags(flags *pflag.FlagSet, names ...string) {
 	flags.String("config", "", "YAML `file`; see toold config example")
 	for _, s := range settings {
-		switch s.flag {
-		case "":
-		case "workspace":
+		switch {
+		case s.flag == "", len(names) > 0 && !slices.Contains(names, s.flag):
+		case s.flag == "workspace":
 			flags.StringArray(s.flag, nil, s.usage)
 		default:
 			flags.String(s.flag, "", s.usage)
@@ -80,11 +78,18 @@ func addFlags(flags *pflag.FlagSet) {
 	}
 }
 
+// databaseFlags say which database it is.
+var databaseFlags = []string{"data-dir", "database-url"}
+
 // load makes the configuration of flags, environment, file and defaults, in
-// that order, and checks it.
-func load(flags *pflag.FlagSet, env func(string) (string, bool)) (Config, error) {
+// that order, and checks it. environ is as os.Environ gives it.
+func load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	c := defaults()
-	path, _ := env("TOOLD_CONFIG")
+	env, err := variables(environ)
+	if err != nil {
+		return c, err
+	}
+	path := env["TOOLD_CONFIG"]
 	if flags.Changed("config") {
 		path, _ = flags.GetString("config")
 	}
@@ -98,7 +103,7 @@ func load(flags *pflag.FlagSet, env func(string) (string, bool)) (Config, error)
 		}
 	}
 	for _, s := range settings {
-		if v, ok := env(s.env); ok && v != "" {
+		if v := env[s.env]; v != "" {
 			values := []string{v}
 			if s.flag == "workspace" {
 				values = strings.Split(v, ",")
@@ -124,47 +129,30 @@ func load(flags *pflag.FlagSet, env func(string) (string, bool)) (Config, error)
 	return c, c.check()
 }
 
-// maxFile bounds what is parsed as a configuration, in bytes.
-const maxFile = 256 << 10
+// notOurs are variables that are named like ours and say nothing to the daemon:
+// those of toolctl and of this repository's tests, and the links that Kubernetes
+// makes for a service named toold.
+var notOurs = regexp.MustCompile(`^TOOLD_(ADDRESS|FULL|TEST_.*|PGTEST_.*|SERVICE_(HOST|PORT).*|PORT(_.*)?)$`)
 
-// decode reads a file over what c holds. Errors name the line and do not quote
-// the file, which may hold a secret.
-func decode(text []byte, c *Config) error {
-	if len(text) > maxFile {
-		return fmt.Errorf("a configuration of %d bytes is none; the limit is %d", len(text), maxFile)
+// variables are those of the daemon, by name. One that is named so and means
+// nothing is an error: a misspelt TOOLD_PROFILE must not be a wider one.
+func variables(environ []string) (map[string]string, error) {
+	known := []string{"TOOLD_CONFIG"}
+	for _, s := range settings {
+		known = append(known, s.env)
 	}
-	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(c)
-	if errors.Is(err, io.EOF) { // empty, or comments only
-		return nil
-	}
-	if err == nil {
-		return nil
-	}
-	if known := yaml.Error(nil); !errors.As(err, &known) {
-		return locate(text, err)
-	}
-	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
-}
-
-// locate finds the value that err, which a type's own parser gave without a
-// place, is about.
-func locate(text []byte, err error) error {
-	found := err
-	walkConfig(reflect.ValueOf(defaults()), func(k configKey) {
-		path, pathErr := yaml.PathString("$." + k.path)
-		if pathErr != nil || k.kind.Kind() == reflect.Struct {
-			return
+	found := make(map[string]string)
+	var wrong []error
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		switch {
+		case slices.Contains(known, name):
+			found[name] = value
+		case strings.HasPrefix(name, "TOOLD_") && !notOurs.MatchString(name):
+			wrong = append(wrong, fmt.Errorf("the environment has %s, which means nothing to toold%s", name, didYouMean(name, known)))
 		}
-		node, nodeErr := path.ReadNode(bytes.NewReader(text))
-		if nodeErr != nil {
-			return
-		}
-		if valueErr := yaml.NodeToValue(node, reflect.New(k.kind).Interface()); valueErr != nil && valueErr.Error() == err.Error() {
-			at := node.GetToken().Position
-			found = fmt.Errorf("[%d:%d] %s: %w", at.Line, at.Column, k.path, err)
-		}
-	})
-	return found
+	}
+	return found, errors.Join(wrong...)
 }
 
 func (c *Config) readSecrets() error {
@@ -178,7 +166,9 @@ func (c *Config) readSecrets() error {
 	if err != nil {
 		return fmt.Errorf("reading databaseUrlFile: %w", err)
 	}
-	c.DatabaseURL = strings.TrimSpace(string(text))
+	if c.DatabaseURL = strings.TrimSpace(string(text)); c.DatabaseURL == "" {
+		return fmt.Errorf("databaseUrlFile: %s is empty", c.DatabaseURLFile)
+	}
 	return nil
 }
 
@@ -200,7 +190,7 @@ func (c *Config) check() error {
 	}
 	if c.MetricsListen != "off" {
 		if _, _, err := net.SplitHostPort(c.MetricsListen); err != nil {
-			bad("metricsListen", "%q is no host:port, and not \"off\"", c.MetricsListen)
+			bad("metricsListen", "%q is neither host:port, such as %s, nor \"off\"", c.MetricsListen, anAddress(c.MetricsListen, "7434"))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Workspaces)) {
@@ -219,6 +209,9 @@ func (c *Config) check() error {
 	oneOf("profile", c.Profile, profiles)
 	oneOf("logFormat", c.LogFormat, logFormats)
 	oneOf("reflection", c.Reflection, switches)
+	if scheme, _, ok := strings.Cut(c.DatabaseURL, "://"); (ok && scheme != "postgres" && scheme != "postgresql") || (!ok && c.DatabaseURL != "" && !strings.Contains(c.DatabaseURL, "=")) {
+		bad("databaseUrl", "not a PostgreSQL connection string; give one such as postgres://user@host:5432/database")
+	}
 	if err := new(slog.Level).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("logLevel", "%q is none of debug, info, warn, error", c.LogLevel)
 	}
@@ -230,12 +223,20 @@ func (c *Config) check() error {
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%q is no host:port", address)
+		return fmt.Errorf("%q is no host:port; give one such as %s", address, anAddress(address, "7433"))
 	}
 	if ip := net.ParseIP(host); host == "localhost" || (ip != nil && ip.IsLoopback()) {
 		return nil
 	}
 	return fmt.Errorf("%q can be reached by other machines, and toold has no authentication yet: whoever connects could run commands; use 127.0.0.1 or [::1], and a tunnel such as ssh -L from elsewhere", address)
+}
+
+// anAddress is a good one that is near to what was given.
+func anAddress(given, port string) string {
+	if _, err := strconv.ParseUint(given, 10, 16); err == nil {
+		port = given
+	}
+	return "127.0.0.1:" + port
 }
 
 // absolute resolves a path of the configuration.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -27,6 +28,9 @@ import (
 	"github.com/toold/toold/internal/session"
 	"github.com/toold/toold/internal/tool"
 )
+
+// idleTime is more than draining takes when nothing runs.
+const idleTime = 50 * time.Millisecond
 
 // What shutting down may take after the running calls have ended.
 const (
@@ -51,6 +55,7 @@ type daemon struct {
 	server     *server.Server
 	web        *http.Server
 	listeners  []net.Listener // TCP, then the Unix socket
+	metrics    net.Listener   // nil when off
 	serving    sync.WaitGroup
 	failed     chan error // a listener's end; room for each
 	closers    []func() error
@@ -68,6 +73,14 @@ func serve(ctx context.Context, c Config, out io.Writer) (err error) {
 	}
 	d := &daemon{config: c, log: newLogger(c, out), failed: make(chan error, 3)}
 	defer func() { err = errors.Join(err, d.close()) }()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	d.onClose(func() error {
+		signal.Stop(signals)
+		close(signals)
+		return nil
+	})
+	go secondSignal(signals, d.log, os.Exit)
 	for _, step := range []func(context.Context) error{
 		d.openData, d.openLedger, d.openTools, d.openServer, d.listen,
 	} {
@@ -78,10 +91,21 @@ func serve(ctx context.Context, c Config, out io.Writer) (err error) {
 	d.start(out)
 	select {
 	case <-ctx.Done():
-		d.log.Info("draining: running calls may finish; a second signal ends at once", "for", c.DrainTimeout)
 	case err = <-d.failed:
 	}
 	return errors.Join(err, d.drain())
+}
+
+// secondSignal has the process end at the second signal, and say so. The first
+// one, which drains, is also another's.
+func secondSignal(signals <-chan os.Signal, log *slog.Logger, exit func(status int)) {
+	for range 2 {
+		if _, ok := <-signals; !ok {
+			return
+		}
+	}
+	log.Warn("stopped at once by a second signal: what ran is closed at the next start, as UNKNOWN where it could have changed something")
+	exit(1)
 }
 
 // onClose has close called in its turn.
@@ -106,6 +130,9 @@ func (d *daemon) openData(context.Context) (err error) {
 	d.onClose(d.workspaces.Close)
 	if d.policy, err = openPolicy(d.config); err != nil {
 		return err
+	}
+	if err := checkShell(d.config.Commands.Shell); err != nil {
+		d.log.Warn("commands cannot run; name a bash as commands.shell", "error", err)
 	}
 	d.artifacts, err = artifact.OpenDisk(d.data.join(artifactsName))
 	if err == nil {
@@ -239,6 +266,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.metrics = l
 	d.onClose(func() error { return ignoreClosed(l.Close()) })
 	d.serving.Go(func() {
 		if err := d.web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -292,7 +320,20 @@ func (d *daemon) start(out io.Writer) {
 func (d *daemon) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.config.DrainTimeout)
 	defer cancel()
-	err := d.executor.Drain(ctx)
+	drained := make(chan error, 1)
+	go func() { drained <- d.executor.Drain(ctx) }()
+	var err error
+	select {
+	case err = <-drained:
+	case <-time.After(idleTime):
+		d.log.Info("draining: running calls may finish; a second signal ends at once", "for", d.config.DrainTimeout)
+		select {
+		case err = <-drained:
+		case <-ctx.Done():
+			d.log.Warn("the time to drain is up: what still runs is stopped and ends INTERRUPTED", "after", d.config.DrainTimeout)
+			err = <-drained
+		}
+	}
 	if err != nil {
 		err = fmt.Errorf("draining: %w", err)
 	}

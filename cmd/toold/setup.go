@@ -15,7 +15,14 @@ import (
 func newLogger(c Config, out io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel))
-	o := &slog.HandlerOptions{Level: level}
+	// A duration is 20s in either form; as JSON it would be nanoseconds.
+	words := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(short(a.Value.Duration()))
+		}
+		return a
+	}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: words}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(out, o))
 	}
@@ -59,8 +66,8 @@ func (d *daemon) greet(out io.Writer) {
 	}
 	fmt.Fprintf(&b, "toold %s is serving\n", fullVersion())
 	row("API", "%s and unix:%s", d.listeners[0].Addr(), d.data.join(socketName))
-	if d.config.MetricsListen != "off" {
-		row("metrics", "http://%s/metrics", d.config.MetricsListen)
+	if d.metrics != nil {
+		row("metrics", "http://%s/metrics", d.metrics.Addr())
 	}
 	row("data", "%s (%s)", d.data.path, d.storeName)
 	row("policy", "%s", d.policyName())
@@ -77,12 +84,26 @@ func (d *daemon) greet(out io.Writer) {
 func (d *daemon) nextCommand() string {
 	command := "toolctl exec "
 	if d.config.DataDir != "" { // toolctl looks for the socket in the default one
-		command += "--data-dir " + d.data.path + " "
+		command += "--data-dir " + quoted(d.data.path) + " "
 	}
-	if w, err := d.workspaces.Get(""); err == nil {
-		if _, err := w.Root().Stat("README.md"); err == nil {
-			return command + "read path=README.md"
+	w, err := d.workspaces.Get("")
+	if err != nil {
+		name := d.workspaces.List()[0]
+		command += "--workspace " + name + " "
+		if w, err = d.workspaces.Get(name); err != nil {
+			return "toolctl tools"
 		}
 	}
+	if _, err := w.Root().Stat("README.md"); err == nil {
+		return command + "read path=README.md"
+	}
 	return command + "tree path=."
+}
+
+// quoted is a text as one word of a shell.
+func quoted(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

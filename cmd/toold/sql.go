@@ -28,25 +28,61 @@ func sqlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sql STATEMENT",
 		Short: "ask the database, read-only: the audit log is there to be queried",
-		Long: `sql runs one statement on the database that the same flags would have toold
-use, on a connection that cannot write. A daemon may be running.
+		Long: `sql runs one statement that reads, on the database that the same configuration
+would have toold use; "-" reads the statement from standard input. What would
+write, attach a file or change the connection is refused. A daemon may be running.
+On Postgres it reads what the role of --database-url may read: give an auditor a
+role that may only SELECT.
 
-Start with the views: audit_api_calls, audit_api_decisions, audit_api_effects
-(on Postgres audit_api.calls and so on).`,
-		Example: `  toold sql "SELECT tool, verdict, policy_id, count(*) FROM audit_api_decisions GROUP BY 1, 2, 3"`,
-		Args:    cobra.ExactArgs(1),
+The views to start with, on SQLite and on Postgres:
+  audit_api_calls      audit_api.calls       a row a call: asked, judged, ended
+  audit_api_decisions  audit_api.decisions   a row a decision
+  audit_api_effects    audit_api.effects     a row a thing touched`,
+		Example: `  toold sql "SELECT tool, verdict, policy_id, count(*) FROM audit_api_decisions GROUP BY 1, 2, 3"
+  toold sql "SELECT finished_at, tool, outcome FROM audit_api_calls ORDER BY received_at DESC LIMIT 10"
+  toold sql --csv - <question.sql
+  toold sql --database-url "$AUDIT_URL" "SELECT verb, target FROM audit_api.effects LIMIT 10"`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				cmd.SetOut(cmd.ErrOrStderr())
+				return errors.Join(cmd.Help(), usageError{errors.New("give a statement, or - to read it from standard input")})
+			}
+			return positional(cobra.ExactArgs(1))(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := load(cmd.Flags(), os.LookupEnv)
+			c, err := load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			statement, err := given(args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
 			write, flush := table(cmd.OutOrStdout(), asCSV)
-			return errors.Join(query(cmd.Context(), c, args[0], write), flush())
+			return errors.Join(query(cmd.Context(), c, statement, write), flush())
 		},
 	}
-	addFlags(cmd.Flags())
+	addFlags(cmd.Flags(), databaseFlags...)
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values")
 	return cmd
+}
+
+// maxStatement bounds what is read as a statement, in bytes.
+const maxStatement = 1 << 20
+
+// given is the argument, or what standard input holds.
+func given(argument string, in io.Reader) (string, error) {
+	if argument != "-" {
+		return argument, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxStatement+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the statement: %w", err)
+	}
+	if len(text) > maxStatement {
+		return "", fmt.Errorf("a statement of more than %d bytes is none", maxStatement)
+	}
+	return string(text), nil
 }
 
 func query(ctx context.Context, c Config, statement string, each func([]any) error) error {

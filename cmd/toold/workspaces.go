@@ -32,24 +32,54 @@ func openWorkspaces(c Config, data *dataDir) (_ *session.Workspaces, err error) 
 			}
 		}
 	}()
+	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(chosen)) {
-		path, err := absolute(chosen[name])
+		w, err := openWorkspace(name, chosen[name], c, data, all)
 		if err != nil {
-			return nil, fmt.Errorf("workspace %s: %w", name, err)
-		}
-		w, err := tool.OpenWorkspace(name, path)
-		if err != nil {
-			return nil, fmt.Errorf("%w; give --workspace an existing folder", err)
+			wrong = append(wrong, err)
+			continue
 		}
 		all = append(all, w)
-		if holds(w.Dir(), data.path) {
-			return nil, fmt.Errorf("workspace %s, %s, holds the data folder %s, which calls must not touch; choose another --data-dir or workspace", name, w.Dir(), data.path)
-		}
-		if err := outside(c.Policy, w); err != nil {
-			return nil, err
-		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	return session.NewWorkspaces(all...)
+}
+
+// openWorkspace opens one that is apart from the data, the policy and the others.
+func openWorkspace(name, path string, c Config, data *dataDir, others []*tool.Workspace) (_ *tool.Workspace, err error) {
+	if path, err = absolute(path); err != nil {
+		return nil, fmt.Errorf("workspace %s: %w", name, err)
+	}
+	w, err := tool.OpenWorkspace(name, path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; give --workspace an existing folder", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	if holds(w.Dir(), data.path) {
+		return nil, fmt.Errorf("workspace %s, %s, holds the data folder %s, which calls must not touch; choose another --data-dir or workspace", name, w.Dir(), data.path)
+	}
+	for _, other := range others {
+		if same(w.Dir(), other.Dir()) {
+			return nil, fmt.Errorf("workspaces %s and %s are both the folder %s; give it one name: a workspace has one writer at a time, and two names would have two", other.ID(), name, w.Dir())
+		}
+	}
+	return w, outside(c.Policy, w)
+}
+
+// same reports whether two paths are one folder, mounted twice included.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // implicitWorkspace is the current folder, unless it is one that nobody wants to

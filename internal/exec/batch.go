@@ -53,6 +53,7 @@ type Batch struct {
 	followers map[*Follower]struct{}
 	unread    *time.Timer
 	used      BatchUsage
+	size      int // bytes of events of an ended batch; Executor.mu's
 }
 
 // call is one call of a batch in this process.
@@ -163,11 +164,26 @@ func (b *Batch) init(last int64) {
 	b.writing, b.stopWriting = context.WithCancelCause(context.Background())
 }
 
+// shrink drops what an ended batch no longer needs, which is all but its events
+// and the outcomes, and gives the bytes of the events.
+func (b *Batch) shrink() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.req.Encoded, b.req.Calls = nil, nil
+	for _, c := range b.calls {
+		c.req, c.args, c.action = Call{}, nil, tool.Action{}
+		if c.result != nil {
+			c.result = &Finished{Outcome: c.result.Outcome}
+		}
+	}
+	for _, e := range b.events {
+		b.size += len(e.Wire)
+	}
+	return b.size
+}
+
 // ID is the batch's id.
 func (b *Batch) ID() tool.BatchID { return b.id }
-
-// RequestID is the request id it was accepted under.
-func (b *Batch) RequestID() string { return b.req.ID }
 
 // deliver takes events that have become durable. The log calls it.
 func (b *Batch) deliver(events []audit.Numbered) {

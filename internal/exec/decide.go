@@ -217,7 +217,7 @@ func invalidCall(err error) *Finished {
 	if errors.As(err, &ae) {
 		return &Finished{
 			Outcome: tool.Invalid, Hints: ae.Hints,
-			Error: &tool.Error{Reason: ae.Reason, Message: ae.Error(), Violations: ae.Violations, Metadata: map[string]string{}},
+			Error: &tool.Error{Reason: ae.Reason, Message: ae.Error(), Violations: ae.Violations},
 		}
 	}
 	return invalid("PREPARE_FAILED", "%v", err)

@@ -93,42 +93,40 @@ func (b *Batch) step(c *call) {
 	defer b.giveBack(c)
 	x := b.x
 	began := x.Now()
-	if b.leftToNext() {
-		return
-	}
 	if f := b.blocked(c); f != nil {
-		b.finish(c, *f, outcomeFacts{})
+		b.notStarted(c, f)
 		return
 	}
 	if c.class != tool.ReadOnly && c.spec.Scope == tool.ScopeWorkspace && !c.locked {
 		fence, err := x.locks.acquire(b.starting, b.workspaceName(c.req.Workspace))
 		if err != nil {
-			b.notStarted(c)
+			b.notStarted(c, unstarted(asStop(err)))
 			return
 		}
 		c.fence, c.locked = fence, true
 	}
 	if !c.slot && !c.action.Waits {
 		if x.slots.Acquire(b.starting, 1) != nil {
-			b.notStarted(c)
+			b.notStarted(c, unstarted(asStop(context.Cause(b.starting))))
 			return
 		}
 		c.slot = true
 	}
 	if f := b.blocked(c); f != nil { // waiting may have taken long
-		b.finish(c, *f, outcomeFacts{})
+		b.notStarted(c, f)
 		return
 	}
 	if !b.take(c) {
 		return
 	}
 	if f := b.authorize(c); f != nil {
-		if !b.leftToNext() {
-			b.finish(c, *f, outcomeFacts{})
-		}
+		b.notStarted(c, f)
 		return
 	}
 	b.execute(c, x.Now().Sub(began))
+	if c.locked {
+		b.settled() // who writes here next finds this outcome on record
+	}
 }
 
 // take marks a call as starting: from here on it is stopped, not dropped. It
@@ -190,17 +188,12 @@ func asStop(err error) *stop {
 	return stopGone
 }
 
-// notStarted ends a call whose wait to start was cut short; a drained one is
-// left as it is, for whoever adopts the batch.
-func (b *Batch) notStarted(c *call) {
-	if b.leftToNext() {
-		return
+// notStarted ends a call that will not run; a drained one is left as it is, for
+// whoever adopts the batch.
+func (b *Batch) notStarted(c *call, f *Finished) {
+	if !b.leftToNext() {
+		b.finish(c, *f, outcomeFacts{})
 	}
-	f := b.blocked(c)
-	if f == nil {
-		f = unstarted(stopGone)
-	}
-	b.finish(c, *f, outcomeFacts{})
 }
 
 // leftToNext reports whether this process must start nothing more of the batch.

@@ -49,18 +49,22 @@ type Executor struct {
 	slots   *semaphore.Weighted // calls running in the daemon
 	metrics *metrics
 
-	mu       sync.Mutex
-	batches  map[tool.BatchID]*Batch // running, and the last few that ended
-	requests map[requestKey]*claim
-	ended    []*Batch // oldest first, at most keepEnded
-	running  int
-	draining bool
-	wg       sync.WaitGroup // one per running batch
+	mu         sync.Mutex
+	batches    map[tool.BatchID]*Batch // running, and the last few that ended
+	requests   map[requestKey]*claim
+	ended      []*Batch // oldest first
+	endedBytes int      // of their events
+	running    int
+	draining   bool
+	wg         sync.WaitGroup // one per running batch
 }
 
-// keepEnded is how many ended batches stay in memory, so that a client that
-// lost the end of its stream need not go to the store.
-const keepEnded = 256
+// How many ended batches stay in memory, and with how many bytes of events, so
+// that a client that lost the end of its stream need not go to the store.
+const (
+	keepEnded = 256
+	keepBytes = 64 << 20
+)
 
 type requestKey struct{ tenant, principal, id string }
 
@@ -283,8 +287,11 @@ func (x *Executor) batchEnded(b *Batch) {
 	x.running--
 	x.wg.Done()
 	x.ended = append(x.ended, b)
-	if len(x.ended) > keepEnded {
-		x.forget(x.ended[0])
+	x.endedBytes += b.shrink()
+	for len(x.ended) > keepEnded || x.endedBytes > keepBytes && len(x.ended) > 1 {
+		oldest := x.ended[0]
+		x.forget(oldest)
+		x.endedBytes -= oldest.size
 		x.ended[0] = nil
 		x.ended = x.ended[1:]
 	}

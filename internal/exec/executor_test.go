@@ -132,13 +132,17 @@ func TestFailurePolicies(t *testing.T) {
 			t.Parallel()
 			stuck := make(chan struct{})
 			t.Cleanup(func() { close(stuck) })
+			first := exec.Call{Tool: tc.first}
+			if tc.first == "lost" {
+				first.Timeout = 20 * time.Millisecond
+			}
 			w := &world{t: t, dir: t.TempDir(), limit: exec.Limits{ToolGrace: time.Millisecond}, tools: []tool.Tool{
 				newProbe("fail", tool.Write, func(context.Context, tool.Runtime) (tool.Result, error) { return tool.Result{}, errors.New("no") }),
 				newProbe("lost", tool.Write, func(context.Context, tool.Runtime) (tool.Result, error) { <-stuck; return tool.Result{}, nil }),
 				newProbe("read", tool.ReadOnly, say("r")), newProbe("write", tool.Write, say("w")),
 			}}
 			w.open()
-			s := w.run(exec.Request{Failure: tc.policy, CallTimeout: 20 * time.Millisecond, Calls: calls(tc.first, "read", "write")})
+			s := w.run(exec.Request{Failure: tc.policy, Calls: []exec.Call{first, {Tool: "read"}, {Tool: "write"}}})
 			if d := cmp.Diff(tc.want, s.outcomes()); d != "" {
 				t.Errorf("(-want +got)\n%s", d)
 			}

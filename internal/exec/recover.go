@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/toold/toold/internal/audit"
 	"github.com/toold/toold/internal/session"
@@ -248,11 +250,29 @@ func (b *Batch) decideOpen(ctx context.Context) *audit.Entry {
 	return again
 }
 
+// intendAgain records the decisions of an adopted batch, waiting for a ledger
+// that is away.
+func (b *Batch) intendAgain(again *audit.Entry) ([]audit.Receipt, error) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		e := *again
+		e.Decisions, e.Events = slices.Clone(again.Decisions), slices.Clone(again.Events)
+		receipts, err := b.x.Log.Intend(context.Background(), &e)
+		if err == nil || !errors.Is(err, audit.ErrUnavailable) || errors.Is(err, audit.ErrInDoubt) {
+			return receipts, err
+		}
+		select {
+		case <-b.starting.Done():
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
+}
+
 // goOn records the decisions made again, then drives what is left.
 func (b *Batch) goOn(again *audit.Entry) {
 	if len(again.Decisions) > 0 {
-		receipts, err := b.x.Log.Intend(context.Background(), again)
-		if err != nil { // the ledger is away: leave the batch to the next start
+		receipts, err := b.intendAgain(again)
+		if err != nil { // leave the batch to the next start
 			b.mu.Lock()
 			b.broken = err
 			b.mu.Unlock()

@@ -171,8 +171,7 @@ type Limits struct {
 	CaptureBytes    int64 // of one call's output; 4 GiB
 	UnreadGrace     time.Duration
 	ToolGrace       time.Duration // how long a tool may take to stop; 10 s
-	ApproverWait    time.Duration
-	FollowerBytes   int // live output kept for a slow reader; 1 MiB
+	FollowerBytes   int           // live output kept for a slow reader; 1 MiB
 	Budget          budget.Caps
 }
 

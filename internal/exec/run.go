@@ -40,8 +40,10 @@ func (b *Batch) execute(c *call, queued time.Duration) {
 		err    error
 	}
 	ended := make(chan end, 1)
+	// The tool gets copies: one that does not stop outlives the call.
+	receipt, key, action := c.receipt, runKey{b.id, c.id, c.digest}, c.action
 	go func() {
-		r, err := guard(ctx, c, b.id, rt)
+		r, err := guard(ctx, receipt, key, action, rt)
 		ended <- end{r, err}
 	}()
 	var e end
@@ -74,13 +76,13 @@ func (b *Batch) execute(c *call, queued time.Duration) {
 }
 
 // guard turns a panic of the tool into its error.
-func guard(ctx context.Context, c *call, batch tool.BatchID, rt tool.Runtime) (r tool.Result, err error) {
+func guard(ctx context.Context, receipt audit.Receipt, key runKey, action tool.Action, rt tool.Runtime) (r tool.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = tool.Result{}, &panicked{p, debug.Stack()}
 		}
 	}()
-	return run(ctx, c.receipt, batch, c, rt)
+	return run(ctx, receipt, key, action, rt)
 }
 
 type panicked struct {
@@ -93,11 +95,18 @@ func (p *panicked) Error() string { return fmt.Sprintf("the tool panicked: %v", 
 // run is the one place where an action is done. Without a receipt that permits
 // exactly this call with exactly these arguments it does nothing but panic: that
 // is our own bug, and better loud.
-func run(ctx context.Context, r audit.Receipt, batch tool.BatchID, c *call, rt tool.Runtime) (tool.Result, error) {
-	if !r.Permits(batch, c.id, c.digest) {
-		panic(fmt.Sprintf("exec: call %s/%s has no receipt that permits it", batch, c.id))
+func run(ctx context.Context, r audit.Receipt, key runKey, action tool.Action, rt tool.Runtime) (tool.Result, error) {
+	if !r.Permits(key.batch, key.call, key.args) {
+		panic(fmt.Sprintf("exec: call %s/%s has no receipt that permits it", key.batch, key.call))
 	}
-	return c.action.Do(ctx, rt)
+	return action.Do(ctx, rt)
+}
+
+// runKey is which call it is, with which arguments.
+type runKey struct {
+	batch tool.BatchID
+	call  tool.CallID
+	args  audit.Digest
 }
 
 // ended says how a run ended; nil when the call is left to the batch's next

@@ -113,6 +113,18 @@ func (b *Batch) settleSoon() {
 	go b.settle()
 }
 
+// settled waits until all that has ended is on record.
+func (b *Batch) settled() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for (b.flushing || b.out != nil) && b.broken == nil {
+		changed := b.changed
+		b.mu.Unlock()
+		<-changed
+		b.mu.Lock()
+	}
+}
+
 // settle records what has ended until nothing is left to record.
 func (b *Batch) settle() {
 	b.mu.Lock()

@@ -104,6 +104,10 @@ type Decision struct {
 	// Matched are the ids of all that had something to say, in the order in which
 	// it was met.
 	Matched []string
+	// Fix says what an operator could set so that this very call would be allowed,
+	// or why nothing would; empty for Allow. A piece of a policy file in it stands
+	// between backquotes. It is not part of the record.
+	Fix string
 }
 
 // The reason codes of decisions.

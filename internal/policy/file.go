@@ -82,7 +82,7 @@ func read(f File) (doc document, err error) {
 		var ye yaml.Error
 		if errors.As(err, &ye) && ye.GetToken() != nil {
 			at := ye.GetToken().Position
-			return doc, fmt.Errorf("%s:%d:%d: %s", f.Name, at.Line, at.Column, ye.GetMessage())
+			return doc, fmt.Errorf("%s:%d:%d: %s%s", f.Name, at.Line, at.Column, ye.GetMessage(), f.known(err))
 		}
 		return doc, fmt.Errorf("%s: %w", f.Name, err)
 	}

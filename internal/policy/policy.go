@@ -22,6 +22,9 @@ type Options struct {
 	// Files are policy files; their rules count alike. Their protected paths are
 	// added to shell.Protected.
 	Files []File
+	// Tools are the names of the tools that there are; a rule on others is an
+	// error. nil: not checked.
+	Tools []string
 }
 
 // Policy is a set of rules with a profile. It does not change and may be used
@@ -55,7 +58,11 @@ func New(o Options) (*Policy, error) {
 			name = doc.Profile
 		}
 		for i, d := range doc.Rules {
-			if err := p.add(d, f.Name, seen); err != nil {
+			err := p.add(d, f.Name, seen)
+			if err == nil {
+				err = knownTools(d.Match.Tools, o.Tools)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("policy file %s:%d: rule %q: %w", f.Name, f.line(i), d.ID, err)
 			}
 		}
@@ -98,6 +105,16 @@ func (p *Policy) add(d ruleDoc, file string, seen map[string]string) error {
 	return nil
 }
 
+// knownTools says which of a rule's globs match no tool.
+func knownTools(globs, tools []string) error {
+	for _, g := range globs {
+		if tools != nil && !slices.ContainsFunc(tools, func(name string) bool { return matchGlob(g, name) }) {
+			return fmt.Errorf("match.tools: there is no tool %q%s", g, meant(g, tools))
+		}
+	}
+	return nil
+}
+
 // digest names a policy by all that it is made of.
 func digest(profile string, protected, egress []string, files []File) string {
 	h := sha256.New()
@@ -116,6 +133,23 @@ func (p *Policy) Profile() string { return p.profile.name }
 
 // Decide answers for a call. It is pure and total.
 func (p *Policy) Decide(in Input) Decision {
+	d := p.decide(&in)
+	if d.Verdict == Allow {
+		return d
+	}
+	switch d.Stage {
+	case Default:
+		d.Reason += p.nearly(&in)
+	case Command:
+		if i := slices.IndexFunc(p.rules, func(r *rule) bool { return r.verdict == Allow && r.covers(&in) }); i >= 0 {
+			d.Reason += fmt.Sprintf(" Rule %s allows the call, but does not answer for this: only a rule with the id %s does.", p.rules[i].id, d.PolicyID)
+		}
+	}
+	d.Fix = p.fix(&in, d)
+	return d
+}
+
+func (p *Policy) decide(in *Input) Decision {
 	class := in.Class.OrWidest()
 	if p.version == "" && class != tool.ReadOnly {
 		return Decision{
@@ -138,11 +172,11 @@ func (p *Policy) Decide(in Input) Decision {
 		}
 	}
 	var b ballot
-	p.safety(&in, &b)
-	if !p.consult(&in, &b) {
+	p.safety(in, &b)
+	if !p.consult(in, &b) {
 		// Not only where nothing was asked: a human's yes must not allow what the
 		// profile denies outright.
-		if d := p.profile.answer(&in, class); !b.decided() || d.Verdict == Deny {
+		if d := p.profile.answer(in, class); !b.decided() || d.Verdict == Deny {
 			b.cast(d)
 		}
 	}
@@ -198,7 +232,7 @@ func (p *Policy) safety(in *Input, b *ballot) {
 		p.settle(in, d, b)
 	}
 	for _, e := range in.Effects {
-		if !protected && (e.Verb == tool.VerbWrite || e.Verb == tool.VerbDelete) && p.protected.Match(strings.TrimPrefix(e.Target, "ws:/")) {
+		if !protected && p.changesProtected(e) {
 			protected = true
 			p.settle(in, Decision{
 				Verdict: Ask, Stage: Command, ReasonCode: CodeProtected, PolicyID: shell.CodeProtected,
@@ -206,12 +240,21 @@ func (p *Policy) safety(in *Input, b *ballot) {
 			}, b)
 		}
 	}
-	if host, ok := p.unlisted(in); ok {
+	if e, ok := p.unlisted(in); ok {
+		host := e.Target
+		if host == "*" {
+			host = "a host that cannot be told beforehand"
+		}
 		p.settle(in, Decision{
 			Verdict: Ask, Stage: Command, ReasonCode: CodeEgress, PolicyID: idEgress,
 			Reason: fmt.Sprintf("This connects to %s, which no rule lists; a request can carry secrets out. Use what is in the workspace, or ask for the host to be added to egress.allow.", host),
 		}, b)
 	}
+}
+
+// changesProtected says whether an effect is a change of a protected path.
+func (p *Policy) changesProtected(e tool.Effect) bool {
+	return (e.Verb == tool.VerbWrite || e.Verb == tool.VerbDelete) && p.protected.Match(strings.TrimPrefix(e.Target, "ws:/"))
 }
 
 // settle casts an objection, or what a rule with its id makes of it. A permission
@@ -234,20 +277,17 @@ func (p *Policy) settle(in *Input, d Decision, b *ballot) {
 	}
 }
 
-// unlisted is the first host that a call connects to and that nothing lists.
-func (p *Policy) unlisted(in *Input) (string, bool) {
+// unlisted is the first connection of a call to a host that nothing lists.
+func (p *Policy) unlisted(in *Input) (tool.Effect, bool) {
 	for _, e := range in.Effects {
 		if e.Verb != tool.VerbConnect || slices.ContainsFunc(p.egress, func(g string) bool { return matchHost(g, e.Target) }) {
 			continue
 		}
 		if !slices.ContainsFunc(p.rules, func(r *rule) bool { return r.lists(in, e) }) {
-			if e.Target == "*" {
-				return "a host that cannot be told beforehand", true
-			}
-			return e.Target, true
+			return e, true
 		}
 	}
-	return "", false
+	return tool.Effect{}, false
 }
 
 // consult casts what the rules say, and tells whether one said anything.

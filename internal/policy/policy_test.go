@@ -166,9 +166,11 @@ func TestRules(t *testing.T) {
 
 func TestFilesAreStrict(t *testing.T) {
 	for _, c := range []struct{ name, yaml, want string }{
-		{"unknown key", "profile: ci\nrulez: []\n", `policy.yaml:2:1: unknown field "rulez"`},
-		{"unknown key in a match", "rules:\n- id: a\n  verdict: allow\n  match: {tool: [x]}\n", `policy.yaml:4:11: unknown field "tool"`},
-		{"later key", "rules:\n- id: a\n  verdict: allow\n  when: 'true'\n", `policy.yaml:4:3: unknown field "when"`},
+		{"unknown key", "profile: ci\nrulez: []\n", `policy.yaml:2:1: unknown field "rulez"; did you mean rules?; known here: profile, egress, protectedPaths, rules`},
+		{"unknown key in a match", "rules:\n- id: a\n  verdict: allow\n  match: {tool: [x]}\n", `policy.yaml:4:11: unknown field "tool"; did you mean tools?; known here: tools, classes, verbs, targets, callers, command`},
+		{"unknown key in a later rule", "rules:\n- {id: a, verdict: deny, match: {tools: [x]}}\n- id: b\n  match:\n    command:\n    - programm: x\n", `policy.yaml:6:7: unknown field "programm"; did you mean program?; known here: program, subcommand, options`},
+		{"unknown key like no other", "egress:\n  hosts: [a]\n", `policy.yaml:2:3: unknown field "hosts"; known here: allow`},
+		{"later key", "rules:\n- id: a\n  verdict: allow\n  when: 'true'\n", `policy.yaml:4:3: unknown field "when"; known here: id, description, verdict, reason, suggest, match, examples`},
 		{"a key twice", "profile: ci\nprofile: locked\n", "policy.yaml:2:1:"},
 		{"not YAML", "rules: [", "policy.yaml"},
 		{"wrong type", "rules: 7", "policy.yaml:1:8:"},
@@ -214,12 +216,28 @@ rules:
 		Verdict: Deny, Stage: Rule, ReasonCode: CodeRuleDenies, PolicyID: "no-force-push",
 		Reason:  "main is protected. Instead: push a branch and open a pull request.",
 		Matched: []string{"command.dangerous.force_push", "egress.allow", "no-force-push"},
+		Fix:     "rule no-force-push of the policy file decided; only a change of that rule allows it",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("decision (-want +got):\n%s", d)
 	}
 	if p.Profile() != "standard" {
 		t.Errorf("profile %q", p.Profile())
+	}
+}
+
+func TestRulesNameToolsThatThereAre(t *testing.T) {
+	for _, c := range []struct{ yaml, want string }{
+		{"rules: [{id: a, verdict: deny, match: {tools: [bash, 'b*', '*']}}]", ""},
+		{"rules: [{id: a, verdict: deny, match: {classes: [WRITE]}}]", ""},
+		{"rules:\n- {id: a, verdict: deny, match: {tools: [bash]}}\n- {id: b, verdict: deny, match: {tools: [bash, Bsh]}}", `policy.yaml:3: rule "b": match.tools: there is no tool "Bsh"; did you mean bash?`},
+		{"rules: [{id: a, verdict: deny, match: {tools: ['git*']}}]", `there is no tool "git*"`},
+		{"rules: [{id: path.protected, verdict: deny, match: {tools: [vim]}}]", `there is no tool "vim"`},
+	} {
+		_, err := New(Options{Tools: []string{"bash", "edit"}, Files: []File{{Name: "policy.yaml", Data: []byte(c.yaml)}}})
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q in it", c.yaml, err, c.want)
+		}
 	}
 }
 

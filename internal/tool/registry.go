@@ -68,7 +68,10 @@ func (r *Registry) Revision() string { return r.revision }
 
 // Nearest gives up to three names close to an unknown one (edit distance of at
 // most two or a third of its length, or one contains the other), closest first.
-func (r *Registry) Nearest(name string) []string {
+func (r *Registry) Nearest(name string) []string { return Nearest(name, r.names) }
+
+// Nearest is the same among any names.
+func Nearest(name string, names []string) []string {
 	if len(name) > 128 {
 		return nil
 	}
@@ -78,7 +81,7 @@ func (r *Registry) Nearest(name string) []string {
 	}
 	var found []near
 	low := strings.ToLower(name)
-	for _, n := range r.names {
+	for _, n := range names {
 		d := distance(low, strings.ToLower(n))
 		if len(low) >= 3 && (strings.Contains(low, strings.ToLower(n)) || strings.Contains(strings.ToLower(n), low)) {
 			d = min(d, 1)

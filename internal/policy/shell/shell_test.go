@@ -84,7 +84,18 @@ func TestVerdict(t *testing.T) {
 		{"a reader outside the workspace is no reader", Ordinary, []string{
 			`cat /etc/hosts`, `cat ../x`, `cd / && rg x`, `cd .. && cat x`, `rg x ..`, `grep -r x /`, `cat "$F"`, `git -C .. status`, `cat ~/x`, `env -C / ls`,
 		}},
+		{"a file is one wherever it stands", Ordinary, []string{
+			`grep -e x /etc/passwd`, `grep --regexp=x /etc/passwd`, `egrep -e x /etc/passwd`, `rg -e x /etc/passwd`, `sed -n -e p /etc/passwd`, `sed --expression=p /etc/passwd`, `grep -f list /etc/passwd`,
+			`jq -n --slurpfile a /etc/x.json '$a'`, `jq -n --rawfile a /etc/passwd '$a'`, `jq -f prog x`, `jq -n 'import "/etc/x" as $d; $d'`, `unzip -p /etc/x.zip`, `man /etc/passwd`, `info ../x`,
+			`awk 'BEGIN{ARGV[1]="/etc/hosts";ARGC=2}{print}'`, `gawk 'BEGIN{SYMTAB["ARGC"]++}1'`, `awk 1 ./a=b/../../../x`, `find -files0-from list`, `git grep --no-index x /etc/passwd`,
+		}},
+		{"where a shell is may be unknown", Ordinary, []string{
+			`cd -P a/..; cat x`, `set -P; cd a/..; cat x`, `set -o physical; cd a/..; cat x`, `bash -P -c 'cd a/..; cat x'`, `git -C a/.. log`, `env -C a/.. cat x`, `cd a; git -C .. log`,
+			`shopt -s cdable_vars; x=/etc; cd x; cat passwd`, `shopt -s lastpipe; x=a; echo /etc/passwd | read x; cat "$x"`, `bash -O cdable_vars -c 'x=/etc; cd x; cat passwd'`,
+		}},
+		{"what becomes of a pattern is not known", Ordinary, []string{`for f in *; do cat "${f/x/../../etc/}"; done`, `for f in x*; do cat "${f#x}"; done`}},
 		{"plain reading stays reading", ReadOnly, []string{
+			`git -C sub log`, `cd sub && git log`, `shopt -s nullglob; cat *.go`, `grep -e x -e y f`, `grep -f list f`, `jq '.a | length' f`, `unzip -p x.zip`, `man 2 open`, `for f in *.go; do echo "${f%.go}"; done`,
 			`ls`, `cat go.mod | head -5`, `rg -n 'rm -rf /' .`, `sed -n 1,10p f`, `sed 's/a/b/g; s|c|d|' f`, `awk '/foo|bar/ {print $1}' f`, `awk -F: '{ s += $3 / 2 } END { print s " > " NR }' f`, `awk '$1 ~ /a[b-z]*>/ || NR == 1' f`, `sed -e ':a' -e 's/[^/]*$//;ta' f`, `sed -n '/^func/,/^}/p' f`, `ls | tee >(wc -l)`, `[ -f x ] && cat x`,
 			`for f in *.go; do wc -l "$f"; done`, `timeout -s KILL 5 ls`, `LC_ALL=C ls`, `ls 2>&1 >&2`, `cd sub && git status && cd ..; ls`, `find . -name '*.go' -type f | head`,
 			`x=1; echo "$x"`, `if [ -d .git ]; then git log -1; else echo none; fi`, `f() { echo "$1"; }; f a`, `echo $(( 1 + 2 ))`, `git diff HEAD~1 -- a.go | cat`,
@@ -128,6 +139,32 @@ func TestUnreadableTextAsks(t *testing.T) {
 	} {
 		if got := Analyse(text, here); got.Verdict < Dangerous || got.Class != tool.SystemChange {
 			t.Errorf("%s: %s, %s", name, got.Verdict, got.Class)
+		}
+	}
+}
+
+func TestReads(t *testing.T) {
+	const at = "/home/dev/project/"
+	for _, c := range []struct {
+		text string
+		want []Read
+	}{
+		{`cat a/../b`, []Read{{Path: at + "a/../b", Contents: true}}},
+		{`cat < *3`, []Read{{Path: at + "*3", Glob: true, Contents: true}}},
+		{`cat "*3"`, []Read{{Path: at + "*3", Contents: true}}},
+		{`ls a; ls a`, []Read{{Path: at + "a"}}},
+		{`readlink a/b`, []Read{{Path: at + "a/"}}},
+		{`cd a && cat ../b`, []Read{{Path: at + "a"}, {Path: at + "a/../b", Contents: true}}},
+		{`grep -r x a`, []Read{{Path: at + "a", Contents: true}}},
+		{`grep -Re x a`, []Read{{Path: at + ".", Tree: true}, {Path: at + "a", Tree: true}, {Path: at + "a", Contents: true}}},
+		{`find -L a`, []Read{{Path: at + "a"}, {Path: at + "a", Tree: true}}},
+		{`find a | xargs cat`, []Read{{Path: at + "a"}, {Path: at + "a/**", Glob: true, Contents: true}}},
+		{`ls /etc; cat /tmp/x /dev/null`, []Read{{Path: "/tmp/x", Contents: true}}},
+		{`cat /proc/self/cwd/a`, []Read{{Path: at + "a", Contents: true}}},
+		{`echo a; rg x`, nil},
+	} {
+		if d := cmp.Diff(c.want, Analyse(c.text, here).Reads); d != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.text, d)
 		}
 	}
 }

@@ -65,10 +65,7 @@ func TestAQuestionSeesWhatADaemonCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	const insert = "INSERT INTO exec_calls (batch_id, call_index, result) VALUES ('b', 1, x'00')"
-	if _, err := s.write.ExecContext(t.Context(), insert); err != nil {
-		t.Fatal(err)
-	}
+	writer(t, path)
 	got, err := asked(t.Context(), path, "SELECT batch_id FROM exec_calls")
 	if diff := cmp.Diff([][]any{{"batch_id"}, {"b"}}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -84,10 +81,8 @@ func TestAQuestionDoesNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if _, err := s.write.ExecContext(t.Context(), "INSERT INTO exec_calls (batch_id, call_index, result) VALUES ('b', 1, x'00')"); err != nil {
-		t.Fatal(err)
-	}
-	before := state(t, s.write, dir)
+	db := writer(t, path)
+	before := state(t, db, dir)
 	for name, test := range map[string]struct{ statement, want string }{
 		"delete":                    {"DELETE FROM exec_calls", "would write"},
 		"insert":                    {"INSERT INTO exec_calls VALUES ('c', 1, x'00')", "would write"},
@@ -147,7 +142,7 @@ func TestAQuestionDoesNothingElse(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, %v, want an error with %q", rows, err, test.want)
 			}
-			if diff := cmp.Diff(before, state(t, s.write, dir)); diff != "" {
+			if diff := cmp.Diff(before, state(t, db, dir)); diff != "" {
 				t.Errorf("it did something (-before +after):\n%s", diff)
 			}
 		})
@@ -182,6 +177,20 @@ func TestEachGuardHoldsAlone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "absent.db")); err == nil {
 		t.Error("a file was made")
 	}
+}
+
+// writer is another connection on the file, which has committed a row.
+func writer(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := connect(path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO exec_calls (batch_id, call_index, result) VALUES ('b', 1, x'00')"); err != nil {
+		t.Fatal(err)
+	}
+	return db
 }
 
 // state is what a statement could have changed: rows, schema, files.

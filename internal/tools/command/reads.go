@@ -102,7 +102,9 @@ func (l *looker) place(r Read) {
 	case err != nil:
 		l.outside(follow(r.Path), r)
 	case !r.Tree:
-		l.effect(p.Target())
+		if at := l.abs(p); at != path.Clean(r.Path) || r.Glob { // else the analysis said it
+			l.effect(p.Target())
+		}
 		l.judge(l.abs(p), r)
 	case !l.tree(p, r):
 		l.widen(p.Target())

@@ -112,18 +112,17 @@ func TestALinkThatCannotBeFollowedIsNoRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, target := range map[string]string{
-		`cat loop`:                 "ws:/loop",
-		`cat gone`:                 "/nowhere/x",
-		`cat many/*`:               "ws:/many/*",
-		`cat ` + tmp + `/link`:     "/etc/passwd",
-		`cat ` + tmp + `/l*`:       tmp + "/l*",
-		`cat ` + tmp + `/../etc/x`: "ws:/",
+		`cat loop`:             "ws:/loop",
+		`cat gone`:             "/nowhere/x",
+		`cat many/*`:           "ws:/many/*",
+		`cat ` + tmp + `/link`: "/etc/passwd",
+		`cat ` + tmp + `/l*`:   tmp + "/l*",
 	} {
 		a, err := prepared(t, analysed, w, map[string]any{"command": line})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (tool.Effect{Verb: tool.VerbRead, Target: target}); a.Class != tool.SystemChange || (!slices.Contains(a.Effects, want) && target != "ws:/") {
+		if want := (tool.Effect{Verb: tool.VerbRead, Target: target}); a.Class != tool.SystemChange || !slices.Contains(a.Effects, want) {
 			t.Errorf("%s: %s %v; want SYSTEM_CHANGE that does %v", line, a.Class, a.Effects, want)
 		}
 	}
