@@ -64,8 +64,8 @@ type Config struct {
 	Heartbeat time.Duration `yaml:"heartbeat"`
 	// How long a client may leave its stream unread before it is cut.
 	SendTimeout time.Duration `yaml:"sendTimeout"`
-	// What one caller can ask for; told by GetServerInfo. None may be 0: there is no
-	// "no limit".
+	// What one caller can ask for; told by GetServerInfo. None can be 0: there
+	// is always a limit.
 	Limits LimitsConfig `yaml:"limits"`
 	// How command lines are run.
 	Commands CommandsConfig `yaml:"commands"`

@@ -109,8 +109,23 @@ func TestABadConfigurationIsRefusedInWords(t *testing.T) {
 		"a key given twice":      {file: "listen: a\nlisten: b\n", want: "[2:1]"},
 		"a wrong type":           {file: "limits:\n  callsPerBatch: many\n", want: "[2:18]"},
 		"no YAML":                {file: "listen: [\n", want: "["},
-		"a size in words":        {file: "limits: {inlineBytes: lots}\n", want: "[1:23] limits.inlineBytes: \"lots\" is no size"},
-		"a bare number of time":  {file: "drainTimeout: soon\n", want: "[1:15] drainTimeout"},
+		"a word of number":       {file: "limits:\n  callsPerBatch: many\n", want: "limits.callsPerBatch: give a whole number"},
+		"a size in words":        {file: "limits: {inlineBytes: lots}\n", want: "[1:23] limits.inlineBytes: give a size: bytes, or a number with KiB, MiB or GiB"},
+		"a word of time":         {file: "drainTimeout: soon\n", want: "[1:15] drainTimeout: give a duration such as 5s"},
+		"a bare number of time":  {file: "limits: {callTimeout: 5}\n", want: "limits.callTimeout: give a duration such as 5s, 20m or 24h"},
+		"a list of names":        {file: "commands: {passEnv: HOME}\n", want: "commands.passEnv: give a list such as [A, B]"},
+		"a list of folders":      {file: "workspaces: [/a]\n", want: "workspaces: give a mapping such as {NAME: PATH}"},
+		"a section of one value": {file: "limits: 5\n", want: "limits: want a mapping"},
+		"a list":                 {file: "- listen\n", want: "want a mapping"},
+		"a misspelt key":         {file: "lisen: x\n", want: `[1:1] unknown field "lisen"; did you mean "listen"?`},
+		"a misspelt inner key":   {file: "limits:\n  callTimeut:\n", want: `[2:3] unknown field "limits.callTimeut"; did you mean "callTimeout"?`},
+		"two mistakes":           {file: "lisen: x\nheartbeat: 5\n", want: "[2:12] heartbeat"},
+		"two documents":          {file: "listen: 127.0.0.1:1\n---\nprofile: ci\n", want: "second document"},
+		"a misspelt variable":    {env: map[string]string{"TOOLD_PROFIL": "locked"}, want: `TOOLD_PROFIL, which means nothing to toold; did you mean "TOOLD_PROFILE"?`},
+		"an unknown variable":    {env: map[string]string{"TOOLD_GRPC_MAX_CONNECTIONS": "1"}, want: "TOOLD_GRPC_MAX_CONNECTIONS, which means nothing to toold"},
+		"a port alone":           {args: []string{"--listen", "7533"}, want: `"7533" is no host:port; give one such as 127.0.0.1:7533`},
+		"a metrics port alone":   {args: []string{"--metrics-listen", "7534"}, want: `such as 127.0.0.1:7534, nor "off"`},
+		"another database":       {env: map[string]string{"TOOLD_DATABASE_URL": "mysql://u:p@h/d"}, want: "databaseUrl: not a PostgreSQL connection string"},
 		"other machines":         {args: []string{"--listen", "0.0.0.0:7433"}, want: "can be reached by other machines"},
 		"every interface":        {args: []string{"--listen", ":7433"}, want: "can be reached by other machines"},
 		"a name elsewhere":       {args: []string{"--listen", "example.com:7433"}, want: "can be reached by other machines"},
@@ -136,10 +151,38 @@ func TestABadConfigurationIsRefusedInWords(t *testing.T) {
 	}
 }
 
+func TestAKeyWithoutAValueIsNotThere(t *testing.T) {
+	for name, file := range map[string]string{
+		"an empty file": "\n", "comments": "# nothing\n\n# at all\n", "a document": "---\n", "null": "null\n", "an empty mapping": "{}\n",
+		"a section of comments": "limits:\n  # callsPerBatch: 3\ncommands:\n", "a key": "listen:\ndrainTimeout: ~\nworkspaces:\n",
+		"an inner key": "limits:\n  callsPerBatch:\n  parallelReads: # 3\n",
+	} {
+		got, err := loaded(t, nil, nil, file)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(defaults(), got); diff != "" {
+			t.Errorf("%s (-default +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+	for _, name := range []string{"TOOLD_ADDRESS", "TOOLD_SERVICE_HOST", "TOOLD_PORT", "TOOLD_PORT_7433_TCP_ADDR", "TOOLD_TEST_POSTGRES", "TOOLDX"} {
+		if _, err := loaded(t, nil, map[string]string{name: "x"}, ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestErrorsDoNotQuoteSecrets(t *testing.T) {
-	_, err := loaded(t, nil, nil, "databaseUrl: postgres://u:hunter2@h/d\nnope: 1\n")
-	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("got %v", err)
+	for _, file := range []string{
+		"databaseUrl: postgres://u:hunter2@h/d\nnope: 1\n", "databaseUrl: mysql://u:hunter2@h/d\n",
+		"databaseUrl: [hunter2]\n", "limits: {callTimeout: hunter2}\n", "databaseUrl: \"hunter2\n", "limits: hunter2\n",
+	} {
+		if _, err := loaded(t, nil, nil, file); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v", file, err)
+		}
 	}
 }
 

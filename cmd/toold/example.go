@@ -40,8 +40,8 @@ func configuration() string {
 Everything has a default: ` + "`toold`" + ` alone is a complete command. A value comes from the
 flag, else the environment, else the file named by ` + "`--config`" + ` or ` + "`TOOLD_CONFIG`" + `, else the
 default. The file is YAML; a key that is not known, or given twice, is an error that names its line,
-and one without a value is as if it were not there. So is a variable ` + "`TOOLD_…`" + ` that is not known
-an error. No value that is a limit or a time may be negative.
+and one without a value is as if it were not there. A variable ` + "`TOOLD_…`" + ` that is not
+known is an error too.
 
 - ` + "`toold config example`" + ` prints a file with every key, its meaning and its default;
 - ` + "`toold config check FILE`" + ` says whether a file is good and what it names is there; it

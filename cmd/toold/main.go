@@ -185,7 +185,7 @@ func configCommand() *cobra.Command {
 keys, values that cannot be, and what it names and is not there: workspaces, the
 policy, the shell. It starts nothing and connects to nothing.`,
 		Example: `  toold config check /etc/toold.yaml`,
-		Args:  positional(cobra.ExactArgs(1)),
+		Args:    positional(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkFile(args[0]); err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -221,6 +221,7 @@ func (c Config) checkPaths() error {
 	}
 	bad("commands.shell", checkShell(c.Commands.Shell))
 	_, err := openPolicy(c)
+	wrongPolicy := err != nil
 	bad("policy", err)
 	data, err := c.dataPath()
 	bad("dataDir", err)
@@ -228,10 +229,8 @@ func (c Config) checkPaths() error {
 		if resolved, err := filepath.EvalSymlinks(data); err == nil { // it may be made later
 			data = resolved
 		}
-		if c.Policy != "" {
-			if _, err := os.Stat(c.Policy); err != nil {
-				c.Policy = "" // said already
-			}
+		if wrongPolicy {
+			c.Policy = "" // said already
 		}
 		open, err := openWorkspaces(c, &dataDir{path: data})
 		if err == nil {

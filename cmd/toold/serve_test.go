@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -303,6 +304,10 @@ func TestWorkspacesHoldNeitherDataNorPolicy(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "ws"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("ws", link); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		config Config
 		data   string
@@ -312,7 +317,8 @@ func TestWorkspacesHoldNeitherDataNorPolicy(t *testing.T) {
 		"data":       {Config{Workspaces: map[string]string{"a": dir}}, data.path, "holds the data folder"},
 		"policy":     {Config{Workspaces: map[string]string{"a": dir}, Policy: policy}, "/elsewhere", "policy file"},
 		"not there":  {Config{Workspaces: map[string]string{"a": filepath.Join(dir, "nope")}}, data.path, "existing folder"},
-		"two of one": {Config{Workspaces: map[string]string{"a": filepath.Join(dir, "ws"), "b": filepath.Join(dir, "ws")}}, data.path, ""},
+		"two of one": {Config{Workspaces: map[string]string{"a": filepath.Join(dir, "ws"), "b": filepath.Join(dir, "ws")}}, data.path, "workspaces a and b are both the folder"},
+		"by a link":  {Config{Workspaces: map[string]string{"a": filepath.Join(dir, "ws"), "b": link}}, data.path, "workspaces a and b are both the folder"},
 	} {
 		w, err := openWorkspaces(test.config, &dataDir{path: test.data})
 		if w != nil {
@@ -322,6 +328,74 @@ func TestWorkspacesHoldNeitherDataNorPolicy(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
+}
+
+func TestTheGreetingNamesWhatIsServed(t *testing.T) {
+	c := testConfig(t)
+	c.Workspaces = map[string]string{"docs": t.TempDir(), "src": t.TempDir()}
+	c.DataDir = filepath.Join(shortDir(t), "a folder")
+	out, _ := started(t, c)
+	if text := out.String(); strings.Contains(text, ":0/metrics") || !strings.Contains(text, "metrics    http://127.0.0.1:") {
+		t.Errorf("the port of the metrics:\n%s", text)
+	}
+	data, _ := filepath.EvalSymlinks(c.DataDir)
+	if want := "Next: toolctl exec --data-dir '" + data + "' --workspace docs tree path=.\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("want %q:\n%s", want, out)
+	}
+}
+
+func TestAQuietStopSaysOnlyThat(t *testing.T) {
+	out, stop := started(t, testConfig(t))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "draining") || !strings.Contains(text, "msg=stopped") {
+		t.Errorf("nothing ran:\n%s", text)
+	}
+}
+
+func TestAStopThatIsForcedSaysSo(t *testing.T) {
+	c := testConfig(t)
+	c.LogFormat, c.DrainTimeout = "json", 100*time.Millisecond
+	out, stop := started(t, c)
+	stream, err := pb.NewExecutionServiceClient(dial(t, "unix:"+filepath.Join(c.DataDir, "toold.sock"))).ExecuteBatch(t.Context(), &pb.ExecuteBatchRequest{
+		Spec:  &pb.BatchSpec{Stream: &pb.StreamOptions{OutputChunks: true}},
+		Calls: []*pb.ToolCall{{Tool: "bash", ArgumentsJson: `{"command":"echo begun; sleep 600"}`}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begun := false; !begun; {
+		r, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = r.GetEvent().GetChunk() != nil
+	}
+	if err := stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+	for _, want := range []string{`"for":"100ms"`, "the time to drain is up"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("nothing says %s:\n%s", want, out)
+		}
+	}
+}
+
+func TestASecondSignalEndsTheProcessAndSaysSo(t *testing.T) {
+	var log bytes.Buffer
+	signals := make(chan os.Signal, 2)
+	signals <- os.Interrupt
+	signals <- os.Interrupt
+	code := 0
+	secondSignal(signals, newLogger(defaults(), &log), func(status int) { code = status })
+	if code != 1 || !strings.Contains(log.String(), "second signal") {
+		t.Errorf("%d, %q", code, &log)
+	}
+	one := make(chan os.Signal, 1)
+	one <- os.Interrupt
+	close(one)
+	secondSignal(one, newLogger(defaults(), &log), func(int) { t.Error("one signal ended it") })
 }
 
 func TestTheMaskKeyIsMadeOnce(t *testing.T) {

@@ -89,7 +89,7 @@ func TestADecisionMadeAgainIsOnRecordWhateverFails(t *testing.T) {
 			b := w.execute(exec.Request{Session: s.ID, Calls: calls("read", "write")})
 			<-g.entered
 			for _, m := range tc.modes {
-				if s, err = w.sess.SetMode(t.Context(), me, s.ID, m, ""); err != nil {
+				if s, err = w.sess.SetMode(t.Context(), me, s.ID, m, 0, ""); err != nil {
 					t.Fatal(err)
 				}
 			}

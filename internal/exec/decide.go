@@ -34,7 +34,7 @@ func (x *Executor) decide(ctx context.Context, b *Batch, c *call) {
 	}
 	c.decision = b.decisionRow(c, d, b.session.Epoch, x.Now().Sub(began))
 	if c.refusal == nil && d.Verdict != policy.Allow {
-		c.refusal = refusal(b.req.Ask, c.req.Tool, d)
+		c.refusal = refusal(b.req.Ask, d)
 	}
 	x.metrics.decided(d)
 }
@@ -192,8 +192,11 @@ func (b *Batch) masked(c *call) string {
 }
 
 // refusal is the result of a call that policy did not allow.
-func refusal(ask AskPolicy, name string, d policy.Decision) *Finished {
+func refusal(ask AskPolicy, d policy.Decision) *Finished {
 	f := &Finished{Outcome: tool.Denied, Error: &tool.Error{Reason: d.ReasonCode, Message: d.Reason, Metadata: map[string]string{"policy_id": d.PolicyID}}}
+	if d.Fix != "" {
+		f.Hints = []tool.Hint{{Level: tool.Info, Code: "HOW_TO_ALLOW", Message: "what would allow it", Suggestion: d.Fix}}
+	}
 	if d.Verdict != policy.Ask {
 		return f
 	}
@@ -204,10 +207,6 @@ func refusal(ask AskPolicy, name string, d policy.Decision) *Finished {
 		f.Error.Reason = "APPROVAL_NEEDED"
 		f.Error.Message = d.Reason + " The batch's ask_policy is REJECT, so nobody was asked."
 	}
-	f.Hints = []tool.Hint{{
-		Level: tool.Info, Code: "HOW_TO_ALLOW", Message: "decided by " + d.PolicyID,
-		Suggestion: fmt.Sprintf("an operator can start toold with a profile that allows it (--profile development or ci), or add to its --policy file: rules: [{id: allow-%s, verdict: allow, match: {tools: [%s]}}]; `toolctl explain %s …` shows the decision", name, name, name),
-	}}
 	return f
 }
 

@@ -284,7 +284,7 @@ func (b *Batch) decideAgain(c *call, now session.Session) (*audit.Decision, *Fin
 	row := b.decisionRow(c, d, now.Epoch, b.x.Now().Sub(began))
 	b.x.metrics.decided(d)
 	if d.Verdict != policy.Allow {
-		return &row, refusal(b.req.Ask, c.req.Tool, d)
+		return &row, refusal(b.req.Ask, d)
 	}
 	return &row, nil
 }

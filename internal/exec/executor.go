@@ -116,8 +116,10 @@ func (x *Executor) Execute(ctx context.Context, caller tool.Caller, req Request)
 	began := x.Now()
 	// Whether the caller still waits does not matter from here on: a request that
 	// is withdrawn halfway would leave its caller in doubt.
-	b, err = x.accept(context.WithoutCancel(ctx), caller, req)
-	x.settleClaim(key, c, b)
+	func() {
+		defer func() { x.settleClaim(key, c, b) }() // also if acceptance panics
+		b, err = x.accept(context.WithoutCancel(ctx), caller, req)
+	}()
 	var taken *audit.TakenError
 	var bad *audit.InvalidError
 	switch {

@@ -202,7 +202,7 @@ func TestPlanModeDeniesWhatIsNotReadOnlyAlsoInTheMiddleOfABatch(t *testing.T) {
 	}
 	b := w.execute(exec.Request{Session: s.ID, Calls: calls("read", "write")})
 	<-g.entered
-	if _, err := w.sess.SetMode(t.Context(), me, s.ID, session.Plan, ""); err != nil {
+	if _, err := w.sess.SetMode(t.Context(), me, s.ID, session.Plan, 0, ""); err != nil {
 		t.Fatal(err)
 	}
 	g.open()

@@ -98,8 +98,12 @@ func (p *Policy) with(doc document) (*Policy, error) {
 	return &q, nil
 }
 
-// maxNamed bounds the commands or targets that a suggested rule names.
-const maxNamed = 8
+// Bounds of what a suggested rule names: how many commands or targets, and the
+// bytes of all targets or of one program. Beyond them it names none.
+const (
+	maxNamed     = 8
+	maxNameBytes = 512
+)
 
 // protectedTargets are the protected paths that a call changes; none for all
 // other findings, and where there are many.
@@ -112,7 +116,7 @@ func (p *Policy) protectedTargets(in *Input, id string) (out []string) {
 			out = append(out, literalGlob(e.Target))
 		}
 	}
-	if len(out) > maxNamed {
+	if len(out) > maxNamed || len(strings.Join(out, "")) > maxNameBytes {
 		return nil
 	}
 	return out
@@ -125,7 +129,7 @@ func (p *Policy) allowing(in *Input) ruleDoc {
 	name := in.Tool
 	for _, c := range in.Commands {
 		named := commandDoc{Program: c.Program, Subcommand: c.Subcommand}
-		if !c.Known {
+		if !c.Known || len(c.Program)+len(c.Subcommand) > maxNameBytes/maxNamed {
 			d.Match.Command = nil // no rule on commands allows what is not known
 			break
 		}

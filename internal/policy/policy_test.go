@@ -226,6 +226,24 @@ rules:
 	}
 }
 
+// TestTheManualsRuleOnSecrets counts for whichever tool names one.
+func TestTheManualsRuleOnSecrets(t *testing.T) {
+	p := mustNew(t, "ci", `rules: [{id: no-secrets, verdict: deny, match: {verbs: [read], targets: ["**/.env", "**/.env.*", "**/*.pem"]}}]`)
+	read := func(target string) Input {
+		return Input{Tool: "read", Class: tool.ReadOnly, Effects: []tool.Effect{{Verb: tool.VerbRead, Target: target}}}
+	}
+	for want, calls := range map[Verdict][]Input{
+		Deny:  {read("ws:/.env"), read("ws:/a/.env.local"), read("/srv/x.pem"), bash("cat .env"), bash("cd a && head .env")},
+		Allow: {read("ws:/env.go"), read("ws:/"), bash("ls"), bash("grep -r x .")},
+	} {
+		for _, in := range calls {
+			if d := p.Decide(in); d.Verdict != want {
+				t.Errorf("%v: %s, want %s", in.Effects, verdict(d), want)
+			}
+		}
+	}
+}
+
 func TestRulesNameToolsThatThereAre(t *testing.T) {
 	for _, c := range []struct{ yaml, want string }{
 		{"rules: [{id: a, verdict: deny, match: {tools: [bash, 'b*', '*']}}]", ""},

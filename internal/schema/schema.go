@@ -172,10 +172,16 @@ func (s *Schema) Decode(args json.RawMessage, into any) error {
 	if err := json.Unmarshal(s.defaults, into); err != nil {
 		return fmt.Errorf("applying defaults: %w", err)
 	}
-	if err := json.Unmarshal(args, into); err != nil {
-		return &tool.ArgumentError{Reason: tool.ReasonArgumentsSchema, Message: "arguments: " + err.Error()}
+	err := json.Unmarshal(args, into)
+	if err == nil {
+		return nil
 	}
-	return nil
+	// 1.0, 1e3 and what no int64 holds are integers to a schema, not to Go.
+	if mistyped := new(json.UnmarshalTypeError); errors.As(err, &mistyped) {
+		return tool.BadArgument("/"+strings.ReplaceAll(mistyped.Field, ".", "/"), tool.ReasonArgumentsSchema,
+			"got %.40s; write a whole number without point or exponent, within 64 bits", mistyped.Value)
+	}
+	return &tool.ArgumentError{Reason: tool.ReasonArgumentsSchema, Message: "arguments: " + err.Error()}
 }
 
 // Object checks that args is one JSON object in valid UTF-8 without repeated

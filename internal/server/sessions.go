@@ -81,10 +81,10 @@ func (s sessions) SetSessionMode(ctx context.Context, in *pb.SetSessionModeReque
 	if err != nil {
 		return nil, sessionError(err, in.GetSessionId())
 	}
-	if want := in.GetExpectedEpoch(); want != 0 && want != before.Epoch {
-		return nil, epochChanged(before.Epoch)
+	after, err := s.Sessions.SetMode(ctx, callerOf(ctx), before.ID, modeFromProto(in.GetMode()), in.GetExpectedEpoch(), "")
+	if errors.Is(err, session.ErrConflict) {
+		return nil, epochChanged(after.Epoch)
 	}
-	after, err := s.Sessions.SetMode(ctx, callerOf(ctx), before.ID, modeFromProto(in.GetMode()), "")
 	if err != nil {
 		return nil, sessionError(err, in.GetSessionId())
 	}

@@ -182,13 +182,21 @@ func (s *Sessions) List(ctx context.Context, c tool.Caller, olderThan tool.Sessi
 }
 
 // SetMode changes what the session's calls may do from now on; calls that have
-// not started are decided again, since the epoch grows.
-func (s *Sessions) SetMode(ctx context.Context, c tool.Caller, id tool.SessionID, m Mode, reason string) (Session, error) {
-	return s.change(ctx, c, id, "SESSION_MODE_CHANGED", reason, func(after *Session) bool {
-		changed := after.Mode != m
+// not started are decided again, since the epoch grows. epoch, where not 0, is
+// the one that the session must have: else it is given as it is, with
+// ErrConflict.
+func (s *Sessions) SetMode(ctx context.Context, c tool.Caller, id tool.SessionID, m Mode, epoch int64, reason string) (Session, error) {
+	conflict := false
+	after, err := s.change(ctx, c, id, "SESSION_MODE_CHANGED", reason, func(after *Session) bool {
+		conflict = epoch != 0 && after.Epoch != epoch
+		changed := !conflict && after.Mode != m
 		after.Mode = m
 		return changed
 	})
+	if err == nil && conflict {
+		err = ErrConflict
+	}
+	return after, err
 }
 
 // Close ends the session. Closing a closed one does nothing.

@@ -66,7 +66,7 @@ func (l *lane) use(ctx context.Context, f func(*pgconn.PgConn) error) error {
 		}
 	}
 	err := f(l.conn)
-	if err != nil && !(*Store)(nil).DataError(err) {
+	if err != nil && !isDataError(err) {
 		l.drop()
 	}
 	return err
@@ -106,8 +106,38 @@ func (l *lane) connect(ctx context.Context) (err error) {
 			return r.Err
 		}
 	}
+	if err := l.alone(ctx); err != nil {
+		return err
+	}
 	_, err = l.conn.Prepare(ctx, "ends", endSQL, nil)
 	return err
+}
+
+// ownerKey is the advisory lock that the one writing daemon of a database holds.
+const ownerKey = "500237755236" // "toold" as a number
+
+// aloneWait is how long a predecessor's connection may take to be noticed gone.
+const aloneWait = 5 * time.Second
+
+// alone makes sure that no other daemon writes here: a second one would adopt
+// the first one's running batches.
+func (l *lane) alone(ctx context.Context) error {
+	for until := time.Now().Add(aloneWait); ; {
+		r := l.conn.ExecParams(ctx, `SELECT pg_try_advisory_lock($1::bigint)`, [][]byte{[]byte(ownerKey)}, nil, nil, nil).Read()
+		switch {
+		case r.Err != nil:
+			return r.Err
+		case string(r.Rows[0][0]) == "t":
+			return nil
+		case time.Now().After(until):
+			return errors.New("another toold uses this database; stop it, or give this one a database of its own")
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("another toold uses this database: %w", ctx.Err())
+		}
+	}
 }
 
 func head(ctx context.Context, c *pgconn.PgConn, query string, args ...[]byte) (no int64, hash audit.Digest, err error) {

@@ -141,7 +141,9 @@ func (s *Store) Close() error {
 // DataError implements audit.Store: SQLSTATE classes 22, 23 and 54 (a value, a
 // constraint, a size). A missing partition and a block number taken twice are not
 // the fault of a row.
-func (s *Store) DataError(err error) bool {
+func (s *Store) DataError(err error) bool { return isDataError(err) }
+
+func isDataError(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {
 		return false

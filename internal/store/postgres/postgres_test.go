@@ -43,6 +43,18 @@ func BenchmarkFloor(b *testing.B) {
 	storetest.BenchmarkFloor(b, open(b, migrated.DSN(b)))
 }
 
+func TestOneDaemonADatabase(t *testing.T) {
+	dsn := migrated.DSN(t)
+	first := open(t, dsn)
+	if s, err := postgres.Open(t.Context(), dsn, postgres.Options{}); err == nil || !strings.Contains(err.Error(), "another toold uses this database") {
+		t.Errorf("a second one: %v, %v", s, err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dsn)
+}
+
 func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ sql, want string }{
 		"an older schema":         {`DELETE FROM goose_db_version WHERE version_id > 0`, "run toold migrate"},

@@ -16,8 +16,8 @@ func TestAQuestionReads(t *testing.T) {
 		"SELECT 1 AS a, NULL::text AS b, ';' AS c;":       {{"a", "b", "c"}, {int32(1), nil, ";"}},
 		"WITH x AS (SELECT 2 AS n) SELECT n FROM x -- ok": {{"n"}, {int32(2)}},
 		"SELECT count(*) AS n FROM audit_api.calls":       {{"n"}, {int64(0)}},
-		"VALUES ('v')":                                    {{"column1"}, {"v"}},
-		"SHOW transaction_read_only":                      {{"transaction_read_only"}, {"on"}},
+		"VALUES ('v')":               {{"column1"}, {"v"}},
+		"SHOW transaction_read_only": {{"transaction_read_only"}, {"on"}},
 	} {
 		var got [][]any
 		err := postgres.Query(t.Context(), dsn, statement, func(row []any) error {

@@ -126,10 +126,14 @@ func (s *Store) Batches(ctx context.Context, f audit.BatchFilter) ([]audit.LiveB
 	return query(ctx, s, scanLive, selectLive+w.String()+"ORDER BY batch_id DESC"+limit(f.Limit), w.args...)
 }
 
+// eventRows bounds the rows of one page of events: what is not wanted would still
+// come over the wire.
+const eventRows = 64
+
 // Events implements audit.Reader.
 func (s *Store) Events(ctx context.Context, id tool.BatchID, after int64, maxBytes int) ([]audit.Numbered, error) {
-	r, err := s.pool.Query(ctx, `SELECT first_seq, last_seq, events FROM exec.events WHERE batch_id = $1 AND last_seq > $2 ORDER BY first_seq`,
-		parseID(id), after)
+	r, err := s.pool.Query(ctx, `SELECT first_seq, last_seq, events FROM exec.events WHERE batch_id = $1 AND last_seq > $2 ORDER BY first_seq LIMIT $3`,
+		parseID(id), after, eventRows)
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}

@@ -29,15 +29,15 @@ func TestAQuestionReads(t *testing.T) {
 	}
 	ask := func(t *testing.T) {
 		for statement, want := range map[string][][]any{
-			"SELECT 1 AS a, NULL AS b, ';' AS c;":                         {{"a", "b", "c"}, {int64(1), nil, ";"}},
-			" -- why; so\n SELECT /* ; */ 'it''s; so' AS \"a;b\" ;; -- z": {{"a;b"}, {"it's; so"}},
-			"SELECT 1 AS [a;b], 2 AS `c;d` /* no end":                     {{"a;b", "c;d"}, {int64(1), int64(2)}},
+			"SELECT 1 AS a, NULL AS b, ';' AS c;":                                                                   {{"a", "b", "c"}, {int64(1), nil, ";"}},
+			" -- why; so\n SELECT /* ; */ 'it''s; so' AS \"a;b\" ;; -- z":                                           {{"a;b"}, {"it's; so"}},
+			"SELECT 1 AS [a;b], 2 AS `c;d` /* no end":                                                               {{"a;b", "c;d"}, {int64(1), int64(2)}},
 			"WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i+1 FROM n WHERE i < 3) SELECT max(i) AS m FROM n": {{"m"}, {int64(3)}},
-			"SELECT count(*) AS n FROM audit_api_calls":               {{"n"}, {int64(0)}},
-			"SELECT count(*) AS n FROM audit_api_effects":             {{"n"}, {int64(0)}},
-			"SELECT count(*) AS n FROM audit_api_decisions":           {{"n"}, {int64(0)}},
-			"SELECT name FROM pragma_table_info('exec_calls') LIMIT 1": {{"name"}, {"batch_id"}},
-			"PRAGMA quick_check":                                      {{"quick_check"}, {"ok"}},
+			"SELECT count(*) AS n FROM audit_api_calls":                                                             {{"n"}, {int64(0)}},
+			"SELECT count(*) AS n FROM audit_api_effects":                                                           {{"n"}, {int64(0)}},
+			"SELECT count(*) AS n FROM audit_api_decisions":                                                         {{"n"}, {int64(0)}},
+			"SELECT name FROM pragma_table_info('exec_calls') LIMIT 1":                                              {{"name"}, {"batch_id"}},
+			"PRAGMA quick_check": {{"quick_check"}, {"ok"}},
 		} {
 			got, err := asked(t.Context(), path, statement)
 			if err != nil {

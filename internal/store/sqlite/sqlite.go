@@ -84,7 +84,7 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 }
 
 func connect(path string, conns int, pragmas ...string) (*sql.DB, error) {
-	q := url.Values{"_pragma": append([]string{"busy_timeout(5000)"}, pragmas...), "_txlock": {"immediate"}}
+	q := url.Values{"_pragma": append([]string{"busy_timeout(1000)"}, pragmas...), "_txlock": {"immediate"}}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {

@@ -50,39 +50,41 @@ func testDoubt(t *testing.T, db Database) {
 		{"and it was stored", CutAway, true},
 		{"and it was not", LostAway, false},
 	} {
-		s := openFaulty(t, db)
-		orphans := make(chan tool.BatchID, 1)
-		l := OpenLog(t, s, func(o *audit.Options) { o.Orphaned = func(id tool.BatchID) { orphans <- id } })
-		b := NewBatch(1)
-		s.Break(c.fault)
-		if _, err := l.Intend(bg, b.Accept()); !errors.Is(err, audit.ErrInDoubt) || !errors.Is(err, audit.ErrUnavailable) {
-			t.Fatalf("%s: %v, want ErrInDoubt", c.name, err)
-		}
-		if l.Available() == nil {
-			t.Errorf("%s: the log says that it is available", c.name)
-		}
-		s.Heal()
-		// The log looks after the doubtful group before it writes this.
-		if err := l.Settle(bg, &audit.Entry{Admin: []audit.AdminEvent{{At: Now(), Actor: "test", Event: "AFTER"}}}); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case id := <-orphans:
-			if !c.durable || id != b.ID {
-				t.Errorf("%s: batch %s became an orphan", c.name, id)
+		t.Run(c.name, func(t *testing.T) {
+			s := openFaulty(t, db)
+			orphans := make(chan tool.BatchID, 1)
+			l := OpenLog(t, s, func(o *audit.Options) { o.Orphaned = func(id tool.BatchID) { orphans <- id } })
+			b := NewBatch(1)
+			s.Break(c.fault)
+			if _, err := l.Intend(bg, b.Accept()); !errors.Is(err, audit.ErrInDoubt) || !errors.Is(err, audit.ErrUnavailable) {
+				t.Fatalf("%s: %v, want ErrInDoubt", c.name, err)
 			}
-		default:
-			if c.durable {
-				t.Errorf("%s: nobody was told", c.name)
+			if l.Available() == nil {
+				t.Errorf("%s: the log says that it is available", c.name)
 			}
-		}
-		if _, err := s.Batch(bg, "default", b.ID); errors.Is(err, audit.ErrNotFound) == c.durable {
-			t.Errorf("%s: reading the batch: %v", c.name, err)
-		}
-		if got := len(b.Caught.Events()); got == 1 != c.durable {
-			t.Errorf("%s: %d events were delivered", c.name, got)
-		}
-		Check(t, s, s.Writers())
+			s.Heal()
+			// The log looks after the doubtful group before it writes this.
+			if err := l.Settle(bg, &audit.Entry{Admin: []audit.AdminEvent{{At: Now(), Actor: "test", Event: "AFTER"}}}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case id := <-orphans:
+				if !c.durable || id != b.ID {
+					t.Errorf("%s: batch %s became an orphan", c.name, id)
+				}
+			default:
+				if c.durable {
+					t.Errorf("%s: nobody was told", c.name)
+				}
+			}
+			if _, err := s.Batch(bg, "default", b.ID); errors.Is(err, audit.ErrNotFound) == c.durable {
+				t.Errorf("%s: reading the batch: %v", c.name, err)
+			}
+			if got := len(b.Caught.Events()); got == 1 != c.durable {
+				t.Errorf("%s: %d events were delivered", c.name, got)
+			}
+			Check(t, s, s.Writers())
+		})
 	}
 }
 

@@ -229,7 +229,7 @@ func testSessions(t *testing.T, db Database) {
 	if _, err := all.Get(bg, ben, made.ID); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("somebody else's session: %v", err)
 	}
-	planned, err := all.SetMode(bg, anna, made.ID, session.Plan, "careful")
+	planned, err := all.SetMode(bg, anna, made.ID, session.Plan, made.Epoch, "careful")
 	if err != nil || planned.Mode != session.Plan || planned.Epoch != 2 {
 		t.Errorf("plan mode: %+v, %v", planned, err)
 	}
@@ -253,7 +253,7 @@ func testSessions(t *testing.T, db Database) {
 			t.Errorf("close: %+v, %v", closed, err)
 		}
 	}
-	if _, err := all.SetMode(bg, anna, made.ID, session.Normal, ""); !errors.Is(err, session.ErrClosed) {
+	if _, err := all.SetMode(bg, anna, made.ID, session.Normal, 0, ""); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("a change of a closed session: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ const (
 func newRead(o Options) tool.Tool {
 	return schema.Define(tool.Spec{
 		Name: "read", Version: "1.0.0", Title: "Read a file", Category: "file",
-		Description: "Reads a text file as numbered lines (number, tab, text): the first 2000 unless you ask for a range; it says how many there are. Lines over 2000 characters are cut. " +
+		Description: "Reads a text file as numbered lines (number, tab, text): the first 2000 unless you ask for a range; it says how many there are. Artifacts are given as they are, without numbers. Lines over 2000 characters are cut. " +
 			"A range of a very large file is quick. UTF-8, UTF-16 and Latin-1 are understood; images, PDFs and archives are given as binary data; other binary files are refused. " +
 			"Use grep to find where something is, batch_read for several files, glob or tree for folders.",
 		UsageGuidance:  "Read the lines around what grep found instead of whole files; the metadata's sha256 guards a later edit.",
@@ -64,6 +64,7 @@ func newRead(o Options) tool.Tool {
 					return tool.Result{}, err
 				}
 				defer in.close()
+				lines.bare = src.target == nil // what is kept may be numbered already
 				return read(ctx, in, lines)
 			},
 		}, nil
@@ -71,11 +72,12 @@ func newRead(o Options) tool.Tool {
 }
 
 // lineRange is the lines first to last, from 1, up to maxBytes of them;
-// byDefault when nobody said where to stop.
+// byDefault when nobody said where to stop, bare to leave out their numbers.
 type lineRange struct {
 	first, last int
 	maxBytes    int
 	byDefault   bool
+	bare        bool
 }
 
 func rangeOf(a readArgs) (lineRange, error) {
@@ -279,6 +281,8 @@ func (v *view) result(in *input, set charset, sum string, lines lineRange) tool.
 			of = strconv.Itoa(v.total)
 		}
 		text += fmt.Sprintf("[lines %d-%d of %s; go on with startLine=%d]\n", lines.first, v.lastShown, of, v.lastShown+1)
+		// The line above may be cut off; the hint is not.
+		hint("MORE_LINES", fmt.Sprintf("these are lines %d-%d of %s", lines.first, v.lastShown, of), fmt.Sprintf("for the rest: read path=%s startLine=%d", valid(in.name), v.lastShown+1))
 	}
 	if v.cutLines > 0 {
 		hint("LONG_LINES_CUT", fmt.Sprintf("%d lines are longer than %d characters and were cut", v.cutLines, maxLineRunes),

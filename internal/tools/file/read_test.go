@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 		{args("path", "utf16"), "     1\thé\n     2\tx\n", "encoding=utf-16le totalLines=2 lineEnding=crlf sha256=" + digest([]byte(b.content("utf16")))},
 		{args("path", "bad"), "     1\té é \uFFFD\n", "encoding=utf-8"},
 		{args("path", "wide"), "     1\t" + strings.Repeat("é", 2000) + "…[cut: the line has 4002 bytes]\n     2\tnext\n", "totalLines=2"},
-		{args("path", "toold://artifacts/a1", "startLine", 2), "     2\ttwo\n     3\tthree\n", "path=toold://artifacts/a1 totalLines=3"},
+		{args("path", "toold://artifacts/a1", "startLine", 2), "two\nthree\n", "path=toold://artifacts/a1 totalLines=3 startLine=2 endLine=3"},
 	} {
 		r := b.must("read", tc.args)
 		if d := cmp.Diff(tc.want, text(r)); d != "" {
@@ -72,6 +72,43 @@ func TestRead(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", tc.args, key, got, want)
 			}
 		}
+	}
+}
+
+// TestReadSaysThatThereIsMore where a budget cannot cut it off.
+func TestReadSaysThatThereIsMore(t *testing.T) {
+	b := newBench(t, map[string]string{"long": strings.Repeat("x\n", 2500), "short": strings.Repeat("x\n", 2000)})
+	for arguments, want := range map[string]string{
+		args("path", "long"):                    "these are lines 1-2000 of 2500; for the rest: read path=long startLine=2001",
+		args("path", "long", "startLine", 400):  "these are lines 400-2399 of 2500; for the rest: read path=long startLine=2400",
+		args("path", "long", "startLine", 2001): "",
+		args("path", "long", "endLine", 9):      "", // all that was asked for
+		args("path", "short"):                   "",
+	} {
+		got := ""
+		for _, h := range b.must("read", arguments).Hints {
+			if h.Code == "MORE_LINES" {
+				got = h.Message + "; " + h.Suggestion
+			}
+		}
+		if got != want {
+			t.Errorf("%s: hint %q, want %q", arguments, got, want)
+		}
+	}
+}
+
+// TestReadOfWhatReadGave has the artifact of an earlier read, which has its
+// numbers already; a line's place in the artifact is what startLine means.
+func TestReadOfWhatReadGave(t *testing.T) {
+	b := newBench(t, map[string]string{"f": "a\nb\nc\n"})
+	numbered := text(b.must("read", args("path", "f", "startLine", 2)))
+	in := &input{name: "toold://artifacts/x", body: strings.NewReader(numbered), size: int64(len(numbered)), close: func() {}}
+	r, err := read(t.Context(), in, lineRange{first: 1, last: 9, maxBytes: maxReadBytes, bare: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff("     2\tb\n     3\tc\n", text(r)); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // view takes a text in pieces and keeps the lines of a range of it, numbered
-// and cut to a sane length, and counts all of them. Memory is bounded by the
+// unless they are to be bare and cut to a sane length, and counts all of them. Memory is bounded by the
 // range's maxBytes, whatever it is fed.
 type view struct {
 	lineRange
@@ -94,7 +94,9 @@ func (v *view) show(text []byte, length int, terminated bool) {
 		text = text[:n]
 		v.crlf++
 	}
-	v.number()
+	if !v.bare {
+		v.number()
+	}
 	kept, cut := clip(text, maxLineRunes)
 	if !utf8.Valid(kept) {
 		v.lossy = true
