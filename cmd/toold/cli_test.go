@@ -145,3 +145,40 @@ func TestConfigCheckLooksForWhatIsNamed(t *testing.T) {
 		t.Error("the check made the data folder")
 	}
 }
+
+// TestTheQuestionsOfTheAuditPageHaveAnswers asks a log that has something of each
+// kind.
+func TestTheQuestionsOfTheAuditPageHaveAnswers(t *testing.T) {
+	page, err := os.ReadFile("../../docs/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig(t)
+	started(t, c)
+	conn := dial(t, "unix:"+filepath.Join(c.DataDir, "toold.sock"))
+	for _, call := range [][2]string{
+		{"write", `{"path":"README.md","content":"x"}`},
+		{"read", `{"path":"README.md"}`},
+		{"bash", `{"command":"echo x > made"}`},
+		{"bash", `{"command":"rm -rf /"}`},
+	} {
+		outcome(t, conn, call[0], call[1])
+	}
+	empty := []string{"outcome = 'UNKNOWN'", "outcome IS NULL", "decided_at > started_at"}
+	asked := 0
+	for _, block := range strings.Split(string(page), "```sql\n")[1:] {
+		statement, _, _ := strings.Cut(block, "```")
+		stdout, stderr, code := run(t, nil, "sql", "--csv", "--data-dir", c.DataDir, statement)
+		want := true
+		for _, e := range empty {
+			want = want && !strings.Contains(statement, e)
+		}
+		if got := strings.Count(stdout, "\n") > 1; code != 0 || got != want {
+			t.Errorf("%s\nstatus %d, %q\n%s", statement, code, stderr, stdout)
+		}
+		asked++
+	}
+	if asked < 6 {
+		t.Errorf("the page has %d questions", asked)
+	}
+}

@@ -178,8 +178,12 @@ func (s *Schema) Decode(args json.RawMessage, into any) error {
 	}
 	// 1.0, 1e3 and what no int64 holds are integers to a schema, not to Go.
 	if mistyped := new(json.UnmarshalTypeError); errors.As(err, &mistyped) {
-		return tool.BadArgument("/"+strings.ReplaceAll(mistyped.Field, ".", "/"), tool.ReasonArgumentsSchema,
-			"got %.40s; write a whole number without point or exponent, within 64 bits", mistyped.Value)
+		at := "/" + strings.ReplaceAll(mistyped.Field, ".", "/")
+		says := fmt.Sprintf("got %.40s; write a whole number without point or exponent, within 64 bits", mistyped.Value)
+		return &tool.ArgumentError{
+			Reason: tool.ReasonArgumentsSchema, Message: at + ": " + says,
+			Violations: []tool.Violation{{Path: at, Description: says, Reason: "SCHEMA"}},
+		}
 	}
 	return &tool.ArgumentError{Reason: tool.ReasonArgumentsSchema, Message: "arguments: " + err.Error()}
 }

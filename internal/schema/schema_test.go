@@ -32,6 +32,8 @@ func TestDecodeAppliesDefaultsAndNamesEveryFault(t *testing.T) {
 		{in: `{"path":"x","PATH":"y"}`, fault: "/PATH UNKNOWN_ARGUMENT"},
 		{in: `{"path":"x","limit":"7"}`, fault: "/limit SCHEMA"},
 		{in: `{"path":"x","limit":0}`, fault: "/limit SCHEMA"},
+		{in: `{"path":"x","limit":7.0}`, fault: "/limit SCHEMA"},
+		{in: `{"path":"x","limit":1e0}`, fault: "/limit SCHEMA"},
 		{in: `{"path":"x","mode":"c"}`, fault: "/mode SCHEMA"},
 		{in: `{"path":"x","names":["a","b","c"]}`, fault: "/names SCHEMA"},
 		{in: `{"path":"x","names":["a",1]}`, fault: "/names/1 SCHEMA"},

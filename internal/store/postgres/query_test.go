@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -88,5 +89,43 @@ func TestAQuestionDoesNothingElse(t *testing.T) {
 	var rows, made int
 	if err := c.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM public.t), (SELECT count(*) FROM pg_class WHERE relname = 'u')").Scan(&rows, &made); err != nil || rows != 1 || made != 0 {
 		t.Errorf("%d rows left of 1, %d tables made: %v", rows, made, err)
+	}
+}
+
+// TestTheQuestionsOfTheAuditPageWork asks them under the role that the page
+// makes for an auditor.
+func TestTheQuestionsOfTheAuditPageWork(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsn := migrated.DSN(t)
+	execute(t, dsn, "DROP ROLE IF EXISTS page_auditor; CREATE ROLE page_auditor")
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "GRANT ") {
+			execute(t, dsn, strings.ReplaceAll(line, "TO auditor", "TO page_auditor"))
+		}
+	}
+	defer execute(t, dsn, "DROP OWNED BY page_auditor; DROP ROLE page_auditor")
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(t.Context()) }()
+	if _, err := c.Exec(t.Context(), "SET ROLE page_auditor"); err != nil {
+		t.Fatal(err)
+	}
+	questions := strings.Split(string(page), "```sql\n")[1:]
+	if len(questions) < 6 {
+		t.Errorf("the page has %d questions", len(questions))
+	}
+	for _, q := range questions {
+		q, _, _ = strings.Cut(q, "```")
+		if _, err := c.Exec(t.Context(), strings.ReplaceAll(q, "audit_api_", "audit_api.")); err != nil {
+			t.Errorf("%s\n%v", q, err)
+		}
+	}
+	if _, err := c.Exec(t.Context(), "SELECT * FROM exec.batches"); err == nil {
+		t.Error("the auditor reads the live state")
 	}
 }

@@ -16,14 +16,15 @@ type lane struct {
 	turn  chan struct{} // holds a token while the lane is free
 	stmts map[string]*sql.Stmt
 	args  []any
+	file  *present
 }
 
-func newLane(ctx context.Context, db *sql.DB) (*lane, error) {
+func newLane(ctx context.Context, db *sql.DB, file *present) (*lane, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{conn: conn, turn: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt)}
+	l := &lane{conn: conn, turn: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt), file: file}
 	l.turn <- struct{}{}
 	return l, nil
 }
@@ -49,6 +50,9 @@ func (l *lane) transact(ctx context.Context, f func(ctx context.Context) error) 
 	}
 	defer func() { l.turn <- struct{}{} }()
 	ctx = context.WithoutCancel(ctx)
+	if err := l.file.check(); err != nil {
+		return err
+	}
 	if err := l.exec(ctx, `BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (l *lane) insert(ctx context.Context, t *table, rows int, row func(args []a
 			return fmt.Errorf("inserting into %s: %w", t.name, err)
 		}
 	}
-	clear(l.args)
+	clear(l.args[:cap(l.args)])
 	return nil
 }
 

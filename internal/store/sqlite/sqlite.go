@@ -79,7 +79,11 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if s.read, err = connect(path, 4, "query_only(1)"); err != nil {
 		return nil, err
 	}
-	s.lane, err = newLane(ctx, s.write)
+	file, err := newPresent(path)
+	if err != nil {
+		return nil, err
+	}
+	s.lane, err = newLane(ctx, s.write, file)
 	return s, err
 }
 
