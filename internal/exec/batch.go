@@ -261,7 +261,7 @@ func (b *Batch) acceptEntry() *audit.Entry {
 	}
 	if c := b.first(); c != nil {
 		c.attempt, c.marked = 1, true
-		start := b.startMark(c)
+		start := b.startMark(c, c.attempt)
 		start.Decision = c.decision.ID
 		e.Starts = append(e.Starts, start)
 		e.Events = append(e.Events, b.event(c, Started{Executor: builtin, Attempt: 1, Fence: c.fence}))
@@ -334,6 +334,6 @@ func (b *Batch) giveBack(c *call) {
 	}
 }
 
-func (b *Batch) startMark(c *call) audit.Start {
-	return audit.Start{StartedAt: cut(b.x.Now()), Attempt: c.attempt, Executor: builtin, Workspace: b.workspaceName(c.req.Workspace), On: c.receipt}
+func (b *Batch) startMark(c *call, attempt int) audit.Start {
+	return audit.Start{StartedAt: cut(b.x.Now()), Attempt: attempt, Executor: builtin, Workspace: b.workspaceName(c.req.Workspace), On: c.receipt}
 }

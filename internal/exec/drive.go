@@ -217,10 +217,16 @@ func (b *Batch) authorize(c *call) *Finished {
 			var receipts []audit.Receipt
 			if receipts, err = b.x.Log.Intend(context.WithoutCancel(b.starting), n.entry); err == nil {
 				c.receipt, c.marked = receipts[len(receipts)-1], n.starts
+				if n.starts {
+					c.attempt++
+				}
 				if n.decision != nil {
 					c.decision = *n.decision
 				}
 				return n.refusal
+			}
+			if errors.Is(err, audit.ErrInDoubt) && n.starts {
+				c.attempt++ // the mark may be there all the same
 			}
 			if !errors.Is(err, audit.ErrUnavailable) { // our own bug: it can never be recorded
 				b.x.Logger.Error("a call's start cannot be recorded", "batch_id", b.id, "call_id", c.id, "error", err)
@@ -261,14 +267,14 @@ func (b *Batch) needs(c *call) (n needs, err error) {
 		}
 	}
 	if n.refusal == nil && (c.class != tool.ReadOnly || c.again) && !c.marked {
-		c.attempt++ // a try that failed may have left its mark
-		start := b.startMark(c)
+		attempt := c.attempt + 1
+		start := b.startMark(c, attempt)
 		if n.decision != nil {
 			start.On, start.Decision = audit.Receipt{}, n.decision.ID
 		}
 		n.starts = true
 		e.Starts = append(e.Starts, start)
-		e.Events = append(e.Events, b.event(c, Started{Executor: builtin, Attempt: c.attempt, Fence: c.fence, Queue: b.x.Now().Sub(b.acceptedAt)}))
+		e.Events = append(e.Events, b.event(c, Started{Executor: builtin, Attempt: attempt, Fence: c.fence, Queue: b.x.Now().Sub(b.acceptedAt)}))
 	}
 	if n.starts || n.decision != nil {
 		n.entry = e
