@@ -28,7 +28,8 @@ func TestOnlyWhatCannotHaveBeenAcceptedIsRefused(t *testing.T) {
 		{
 			"a stream died before, so draining is waited for",
 			[]script{{"reset"}, {"not-found"}, {"drains"}, {"malformed"}},
-			[]string{"execute", "attach r1 after 0", "execute", "execute"}, false,
+			[]string{"execute", "attach r1 after 0", "execute", "execute"},
+			false,
 		},
 		{"it can never be sent", []script{{"unsent", "too-large"}}, []string{"execute"}, true},
 		{"the server refuses it", []script{{"malformed"}}, []string{"execute"}, true},

@@ -54,3 +54,4 @@ printf '%s bytes, %s lines\n' "$(wc -c <"$work/whole")" "$(wc -l <"$work/whole")
 say "stop the daemon"
 stop
 tail -n 1 "$work/log"
+printf 'left behind: bin/toold and bin/toolctl (make clean removes them)\n'

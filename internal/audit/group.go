@@ -127,7 +127,6 @@ type numbering struct {
 	last   int64
 	new    []Numbered
 	row    EventRow
-	size   int
 }
 
 func (l *Log) newGroup(items []*item) *group {

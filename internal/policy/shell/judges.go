@@ -183,7 +183,7 @@ func archives(sh *state, c *call) bool {
 			sh.readAny(file)
 		}
 	}
-	return list && !writes && !(ok && remotePath(file))
+	return list && !writes && (!ok || !remotePath(file))
 }
 
 // dumps judges xxd, some of whose options are words after one dash.

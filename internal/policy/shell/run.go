@@ -126,7 +126,7 @@ func (sh *state) program(name string, argv []value, in *value) value {
 		proven = judge(sh, c) && proven
 	}
 	if m != nil {
-		proven = sh.judge(m, c.p) && proven && !(subcommands && c.p.vague) // their tables know not every option
+		proven = sh.judge(m, c.p) && proven && (!subcommands || !c.p.vague) // their tables know not every option
 	}
 	if !proven || (m == nil && (judge == nil || subcommands)) {
 		sh.a.changes = true

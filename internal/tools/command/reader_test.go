@@ -42,6 +42,6 @@ func TestAReaderRunsNothingThatFilesName(t *testing.T) {
 		if _, err := os.Stat(mark); (err == nil) != ran {
 			t.Errorf("%s: the program that the settings name ran: %t, want %t", class, err == nil, ran)
 		}
-		os.Remove(mark)
+		_ = os.Remove(mark)
 	}
 }
