@@ -206,17 +206,38 @@ func (d *daemon) load(ctx context.Context, kib int) (result, error) {
 
 // single measures one read at a time by one client.
 func (d *daemon) single(ctx context.Context) error {
+	var transcript [][]byte
 	r, err := loop(ctx, 1, 500*time.Millisecond, d.b.duration, func(ctx context.Context, i int) error {
-		s, err := d.execute(ctx, i, reads(1, 1), nil)
+		transcript = nil
+		s, err := d.execute(ctx, i, reads(1, 1), func(e *pb.BatchEvent) error {
+			m, err := proto.Marshal(&pb.ExecuteBatchResponse{Event: e})
+			transcript = append(transcript, m)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		return succeeded(s)
 	})
-	if err == nil {
-		fmt.Printf("  single read of 1 KiB  p50 %.2f ms  p99 %.2f ms\n", ms(r.quantile(.5)), ms(r.quantile(.99)))
+	if err != nil {
+		return err
 	}
-	return err
+	fmt.Printf("  single read of 1 KiB  p50 %.2f ms  p99 %.2f ms\n", ms(r.quantile(.5)), ms(r.quantile(.99)))
+	raw, err := d.b.rawFloor(ctx, 1, transcript)
+	if err != nil {
+		return fmt.Errorf("raw gRPC floor: %w", err)
+	}
+	fmt.Printf("    raw gRPC            p50 %.2f ms\n", ms(raw.quantile(.5)))
+	if d.dsn == "" {
+		return nil
+	}
+	r.transcript = transcript
+	audited, err := d.b.auditedFloor(ctx, 1, d.dsn, r)
+	if err != nil {
+		return fmt.Errorf("audited floor: %w", err)
+	}
+	fmt.Printf("    gRPC + same rows    p50 %.2f ms (two durable commits, one after the other)\n", ms(audited.quantile(.5)))
+	return nil
 }
 
 // parallel measures a batch of ten calls that take 50 ms each.

@@ -148,7 +148,7 @@ func readTranscript(path string) ([][]byte, error) {
 }
 
 // rawFloor measures plain gRPC streaming of the same bytes.
-func (b *bench) rawFloor(ctx context.Context, transcript [][]byte) (result, error) {
+func (b *bench) rawFloor(ctx context.Context, clients int, transcript [][]byte) (result, error) {
 	path := filepath.Join(b.dir, "transcript")
 	if err := writeTranscript(path, transcript); err != nil {
 		return result{}, err
@@ -158,12 +158,12 @@ func (b *bench) rawFloor(ctx context.Context, transcript [][]byte) (result, erro
 		return result{}, err
 	}
 	defer stop()
-	return b.stream(ctx, addr)
+	return b.stream(ctx, clients, addr)
 }
 
 // auditedFloor measures the same with the rows of one batch copied in before and
 // after.
-func (b *bench) auditedFloor(ctx context.Context, dsn string, got result) (result, error) {
+func (b *bench) auditedFloor(ctx context.Context, clients int, dsn string, got result) (result, error) {
 	path := filepath.Join(b.dir, "transcript")
 	if err := writeTranscript(path, got.transcript); err != nil {
 		return result{}, err
@@ -173,11 +173,11 @@ func (b *bench) auditedFloor(ctx context.Context, dsn string, got result) (resul
 		return result{}, err
 	}
 	defer stop()
-	return b.stream(ctx, addr)
+	return b.stream(ctx, clients, addr)
 }
 
 // stream drives a floor with as many clients and connections as toold gets.
-func (b *bench) stream(ctx context.Context, addr string) (result, error) {
+func (b *bench) stream(ctx context.Context, clients int, addr string) (result, error) {
 	conns := make([]*grpc.ClientConn, 4)
 	for i := range conns {
 		var err error
@@ -187,7 +187,7 @@ func (b *bench) stream(ctx context.Context, addr string) (result, error) {
 		defer conns[i].Close()
 	}
 	request := make([]byte, 600)
-	r, err := loop(ctx, b.clients, time.Second, b.duration, func(ctx context.Context, i int) error {
+	r, err := loop(ctx, clients, time.Second, b.duration, func(ctx context.Context, i int) error {
 		s, err := conns[i%len(conns)].NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, floorMethod)
 		if err != nil {
 			return err

@@ -113,6 +113,9 @@ func (b *bench) store(ctx context.Context, store string) error {
 	}
 	defer d.stop()
 	fmt.Printf("toold on %s: cold start to serving %v, idle resident memory %d MiB\n", store, d.coldStart.Round(time.Millisecond), d.rss()>>20)
+	if err := d.flood(ctx); err != nil { // first: memory that a load has taken would hide it
+		return err
+	}
 	if err := d.single(ctx); err != nil {
 		return err
 	}
@@ -124,9 +127,6 @@ func (b *bench) store(ctx context.Context, store string) error {
 			return err
 		}
 	}
-	if err := d.flood(ctx); err != nil {
-		return err
-	}
 	fmt.Println()
 	return nil
 }
@@ -137,7 +137,7 @@ func (b *bench) batches(ctx context.Context, d *daemon, kib int) error {
 	if err != nil {
 		return err
 	}
-	raw, err := b.rawFloor(ctx, got.transcript)
+	raw, err := b.rawFloor(ctx, b.clients, got.transcript)
 	if err != nil {
 		return fmt.Errorf("raw gRPC floor: %w", err)
 	}
@@ -146,7 +146,7 @@ func (b *bench) batches(ctx context.Context, d *daemon, kib int) error {
 	if d.dsn == "" {
 		return nil
 	}
-	audited, err := b.auditedFloor(ctx, d.dsn, got)
+	audited, err := b.auditedFloor(ctx, b.clients, d.dsn, got)
 	if err != nil {
 		return fmt.Errorf("audited floor: %w", err)
 	}

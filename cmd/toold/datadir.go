@@ -16,7 +16,7 @@ import (
 // dataDir is the daemon's own folder, held by one process at a time.
 type dataDir struct {
 	path string // absolute, links resolved
-	lock *os.File
+	lock *os.File // the folder itself, locked
 }
 
 // The names in the folder.
@@ -66,21 +66,26 @@ func openDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the data folder: %w", err)
 	}
-	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	// The lock is on the folder: a file in it could be removed.
+	folder, err := os.Open(path)
+	if err == nil {
+		err = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		pid := make([]byte, 16)
 		n, _ := lock.ReadAt(pid, 0)
-		_ = lock.Close()
+		_, _ = lock.Close(), folder.Close()
 		return nil, fmt.Errorf("another toold uses the data folder %s (process %s); stop it, or choose another with --data-dir", path, strings.TrimSpace(string(pid[:n])))
 	}
 	if err == nil {
 		err = errors.Join(lock.Truncate(0), writeAt(lock, strconv.Itoa(os.Getpid())+"\n"))
 	}
+	err = errors.Join(err, lock.Close())
 	if err != nil {
-		_ = lock.Close()
+		_ = folder.Close()
 		return nil, fmt.Errorf("locking the data folder: %w", err)
 	}
-	return &dataDir{path: path, lock: lock}, nil
+	return &dataDir{path: path, lock: folder}, nil
 }
 
 func writeAt(f *os.File, text string) error {

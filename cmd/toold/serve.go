@@ -36,6 +36,7 @@ const idleTime = 50 * time.Millisecond
 const (
 	streamsTime = 5 * time.Second
 	ledgerTime  = 10 * time.Second
+	hardTime    = 40 * time.Second // all of it, tools that do not stop included
 )
 
 // daemon is what runs, in the order in which it was opened. close goes through
@@ -82,7 +83,7 @@ func serve(ctx context.Context, c Config, out io.Writer) (err error) {
 	})
 	go secondSignal(signals, d.log, os.Exit)
 	for _, step := range []func(context.Context) error{
-		d.openData, d.openLedger, d.openTools, d.openServer, d.listen,
+		d.openData, d.openLedger, d.openTools, d.openServer, d.listen, d.recover,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -197,7 +198,7 @@ func (d *daemon) ready() error {
 	return nil
 }
 
-func (d *daemon) openTools(ctx context.Context) error {
+func (d *daemon) openTools(context.Context) error {
 	key, err := d.data.maskKey()
 	if err != nil {
 		return err
@@ -211,12 +212,12 @@ func (d *daemon) openTools(ctx context.Context) error {
 		Codec: server.Codec{}, Limits: d.config.limits(), Replica: d.config.replica(), Meter: d.meter.Meter(scope), Logger: d.log,
 		MaskKey: key, Isolation: sandbox.Isolation() != "none",
 	})
-	if err != nil {
-		return err
-	}
-	// What a crash left open is closed before anyone can ask for more.
-	return d.executor.Recover(ctx)
+	return err
 }
+
+// recover goes on with what an earlier daemon left: last, so that nothing runs
+// for a daemon that cannot serve.
+func (d *daemon) recover(ctx context.Context) error { return d.executor.Recover(ctx) }
 
 func (d *daemon) sessions() *session.Sessions {
 	return &session.Sessions{Store: d.store, Log: d.ledger, Now: time.Now, NewID: newID}
@@ -318,6 +319,13 @@ func (d *daemon) start(out io.Writer) {
 // drain ends what runs, in reverse order: no new batches, streams told, calls
 // finished or stopped; then the listeners. close does the rest.
 func (d *daemon) drain() error {
+	// What hangs in the system (a dead network file system) must not keep the
+	// process for ever: its calls are found open by the next start.
+	hard := time.AfterFunc(d.config.DrainTimeout+hardTime, func() {
+		d.log.Error("stopping did not end in time: exiting; open calls are looked after at the next start")
+		os.Exit(1)
+	})
+	defer hard.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), d.config.DrainTimeout)
 	defer cancel()
 	drained := make(chan error, 1)

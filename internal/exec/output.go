@@ -133,19 +133,21 @@ func (r *runtime) fit(f *Finished, res tool.Result, facts *outcomeFacts) {
 	uri := artifact.URI(r.id)
 	switch out := res.Output.(type) {
 	case tool.Text:
-		facts.outputSHA256 = sha256.Sum256([]byte(out.Text))
 		f.Usage.OutputBytes = int64(len(out.Text))
 		fitted := budget.FitText(out.Text, s, own, uri)
 		if t, ok := fitted.Output.(tool.Text); ok {
 			t.MediaType, t.Lossy = out.MediaType, t.Lossy || out.Lossy
 			fitted.Output = t
 		}
-		r.take(f, facts, fitted, int64(len(out.Text)), func() (*tool.ArtifactRef, error) { return r.put("output", orText(out.MediaType), []byte(out.Text)) })
+		r.take(f, facts, fitted, int64(len(out.Text)), func() (*tool.ArtifactRef, error) {
+			return r.put("output", orText(out.MediaType), []byte(out.Text))
+		})
+		r.digest(facts, []byte(out.Text))
 	case tool.Structured:
-		facts.outputSHA256 = sha256.Sum256(out.JSON)
 		f.Usage.OutputBytes = int64(len(out.JSON))
 		fitted := budget.FitStructured(out, s, uri)
 		r.take(f, facts, fitted, 0, func() (*tool.ArtifactRef, error) { return r.put("output", "application/json", out.JSON) })
+		r.digest(facts, out.JSON)
 	case tool.Binary:
 		r.fitBinary(f, facts, out)
 	case tool.Truncated:
@@ -157,6 +159,18 @@ func (r *runtime) fit(f *Finished, res tool.Result, facts *outcomeFacts) {
 			f.Output = tool.Text{}
 		}
 	}
+}
+
+// digest says what the whole output was; where it was kept, that has been
+// worked out already.
+func (r *runtime) digest(facts *outcomeFacts, whole []byte) {
+	for _, a := range r.kept {
+		if a.Artifact == r.id {
+			facts.outputSHA256 = a.SHA256
+			return
+		}
+	}
+	facts.outputSHA256 = sha256.Sum256(whole)
 }
 
 func orText(mediaType string) string {
