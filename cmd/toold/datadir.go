@@ -15,7 +15,7 @@ import (
 
 // dataDir is the daemon's own folder, held by one process at a time.
 type dataDir struct {
-	path string // absolute, links resolved
+	path string   // absolute, links resolved
 	lock *os.File // the folder itself, locked
 }
 
