@@ -252,6 +252,9 @@ type needs struct {
 }
 
 func (b *Batch) needs(c *call) (n needs, err error) {
+	if c.marked { // its start is on record: it has started
+		return n, nil
+	}
 	e := &audit.Entry{Stream: b.stream}
 	if b.req.Session != "" {
 		s, err := b.x.Sessions.Get(context.WithoutCancel(b.starting), b.caller, b.req.Session)
@@ -266,7 +269,7 @@ func (b *Batch) needs(c *call) (n needs, err error) {
 			e.Events = append(e.Events, b.event(c, Decided{Decision: *n.decision, Effects: c.action.Effects}))
 		}
 	}
-	if n.refusal == nil && (c.class != tool.ReadOnly || c.again) && !c.marked {
+	if n.refusal == nil && (c.class != tool.ReadOnly || c.again) {
 		attempt := c.attempt + 1
 		start := b.startMark(c, attempt)
 		if n.decision != nil {
