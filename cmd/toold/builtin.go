@@ -29,7 +29,7 @@ func builtin(c Config, artifacts file.Artifacts) []tool.Tool {
 				}
 				return command.Analysis{Class: a.Class, Effects: a.Effects, Commands: a.Commands, Findings: a.Findings, Reads: reads}
 			},
-			Secret:     shell.Secret,
+			Secret: shell.Secret, LinkOutside: shell.LinkOutside,
 			Shell:      c.Commands.Shell,
 			MaxTimeout: c.Limits.CallTimeout,
 			PassEnv:    c.Commands.PassEnv,

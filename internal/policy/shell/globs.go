@@ -74,3 +74,11 @@ func (gs Globs) Match(p string) bool {
 	}
 	return false
 }
+
+// LinkOutside is the finding against changing or deleting what lies at an
+// absolute path outside the workspace, reached through a link in it.
+func LinkOutside(path string) tool.Finding {
+	a := newAnalyser(Options{})
+	a.find("link_outside", quote(path))
+	return a.findings[0]
+}

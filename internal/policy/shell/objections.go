@@ -42,6 +42,7 @@ var objections = map[string]objection{
 	"delete_outside":       {ask, "deletes or moves what lies outside the workspace", "delete inside the workspace only"},
 	"delete_unknown":       {ask, "deletes what cannot be told beforehand", "name the files literally, relative to the workspace"},
 	"delete_workspace":     {ask, "deletes everything in the workspace", "name the files that should go"},
+	"link_outside":         {ask, "changes or deletes through a link that leads outside the workspace", "name a file inside the workspace"},
 	"system_write":         {ask, "changes system files", "write inside the workspace"},
 	"protected_path":       {ask, "writes a file that decides what runs later, or that holds keys", "show the change to a human instead"},
 	"permissions":          {ask, "opens files to everyone, or changes modes and owners of the system", "give the least mode that works, on files of the workspace"},

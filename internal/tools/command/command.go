@@ -32,6 +32,9 @@ type Options struct {
 	// Secret says what there is against printing the file at an absolute path,
 	// links resolved; nil = nothing.
 	Secret func(path string) (tool.Finding, bool)
+	// LinkOutside is what there is against changing or deleting what lies at an
+	// absolute path, reached through a link from inside the workspace; nil = nothing.
+	LinkOutside func(path string) tool.Finding
 	// Shell is the absolute path of a bash; empty = /bin/bash.
 	Shell string
 	// MaxTimeout bounds what a call may ask for; 0 = one hour.
@@ -110,7 +113,7 @@ func prepare(o Options, env tool.Env, a bashArgs) (tool.Action, error) {
 	root := env.Workspace.Dir()
 	abs := filepath.Join(root, string(dir))
 	analysed := o.Analyse(exports(a.Env)+a.Command, abs, root)
-	found := look(o, env.Workspace, analysed)
+	found := lookWrites(o, env.Workspace, look(o, env.Workspace, analysed))
 	r := &running{o: o, workspace: env.Workspace, args: a, path: dir, dir: abs, analysed: analysed, reads: found.Class == tool.ReadOnly}
 	return tool.Action{
 		Class:    found.Class.OrWidest(),
