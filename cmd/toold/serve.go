@@ -338,7 +338,7 @@ func (d *daemon) drain() error {
 		select {
 		case err = <-drained:
 		case <-ctx.Done():
-			d.log.Warn("the time to drain is up: what still runs is stopped and ends INTERRUPTED", "after", d.config.DrainTimeout)
+			d.log.Warn("the time to drain is up: what still runs is stopped: reads run again at the next start, the others end INTERRUPTED", "after", d.config.DrainTimeout)
 			err = <-drained
 		}
 	}
