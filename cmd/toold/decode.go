@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/toold/toold/internal/tool"
 )
 
 // maxFile bounds what is parsed as a configuration, in bytes.
@@ -122,43 +124,8 @@ func want(field reflect.Value, err error) string {
 }
 
 func didYouMean(name string, names []string) string {
-	if near := nearest(name, names); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
+	if near := tool.Nearest(name, names); len(near) > 0 {
+		return fmt.Sprintf("; did you mean %q?", near[0])
 	}
 	return ""
-}
-
-// nearest gives the name that differs least from a misspelt one; "" when none is
-// near, which is more than a third of its letters.
-func nearest(name string, names []string) string {
-	best, least := "", max(1, len(name)/3)+1
-	for _, n := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's, over bytes.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
