@@ -33,7 +33,8 @@ func (d *daemon) cpu() cpu {
 	return c
 }
 
-// cpuOf is the processor time of a process; 0 when it is gone.
+// cpuOf is the processor time of a process and of its children that have ended;
+// 0 when it is gone.
 func cpuOf(pid string) time.Duration {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -41,13 +42,16 @@ func cpuOf(pid string) time.Duration {
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
 	f := strings.Fields(rest)
-	if len(f) < 13 {
+	if len(f) < 15 {
 		return 0
 	}
-	user, _ := strconv.ParseInt(f[11], 10, 64)
-	system, _ := strconv.ParseInt(f[12], 10, 64)
+	var ticks int64
+	for _, field := range f[11:15] { // user, system, and both of ended children
+		n, _ := strconv.ParseInt(field, 10, 64)
+		ticks += n
+	}
 	const tick = time.Second / 100 // USER_HZ, 100 on every Linux port of Go
-	return time.Duration(user+system) * tick
+	return time.Duration(ticks) * tick
 }
 
 // since is what was used between two readings, a batch.

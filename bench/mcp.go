@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -34,7 +35,10 @@ func serveMCP(ctx context.Context, l net.Listener, dir string) error {
 		})
 	h := &http.Server{Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil), ReadHeaderTimeout: time.Minute}
 	go func() { <-ctx.Done(); _ = h.Close() }()
-	return h.Serve(l)
+	if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // mcp measures that server: calls a second at as many clients, and one call's
