@@ -258,7 +258,7 @@ func (f *facts) key(token string) callKey {
 func (f *facts) checkEffect(t testing.TB, k callKey, e effect) {
 	t.Helper()
 	starts := f.starts[k]
-	if len(starts) == 0 || !f.outages && (len(starts) > 1 || starts[0].attempt != 1) {
+	if len(starts) == 0 || starts[0].attempt != 1 || !f.outages && len(starts) > 1 {
 		t.Errorf("%s took effect and has the starts %+v, want one", e.token, starts)
 		return
 	}

@@ -206,7 +206,9 @@ func (b *Batch) leftToNext() bool {
 // authorize makes sure that a call's receipt permits it to run now: a decision
 // made in another session epoch is made again, and a call that is not READ_ONLY
 // gets its start mark. It waits for a ledger that is away, until the batch must
-// stop starting calls. What it gives, where not nil, is the call's outcome.
+// stop starting calls. A mark whose commit was in doubt is made again for the same
+// attempt, since nothing ran: it may then be on record twice. What it gives, where
+// not nil, is the call's outcome.
 func (b *Batch) authorize(c *call) *Finished {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		n, err := b.needs(c)
@@ -224,9 +226,6 @@ func (b *Batch) authorize(c *call) *Finished {
 					c.decision = *n.decision
 				}
 				return n.refusal
-			}
-			if errors.Is(err, audit.ErrInDoubt) && n.starts {
-				c.attempt++ // the mark may be there all the same
 			}
 			if !errors.Is(err, audit.ErrUnavailable) { // our own bug: it can never be recorded
 				b.x.Logger.Error("a call's start cannot be recorded", "batch_id", b.id, "call_id", c.id, "error", err)
