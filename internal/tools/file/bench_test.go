@@ -15,7 +15,7 @@ import (
 func standardLibrary(b *testing.B) *bench {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		b.Skipf("no go command: %v", err)
+		b.Fatalf("no go command: %v", err)
 	}
 	w := newBench(b, nil)
 	ws, err := tool.OpenWorkspace("go", filepath.Join(strings.TrimSpace(string(root)), "src"))

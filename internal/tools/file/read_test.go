@@ -172,7 +172,7 @@ func TestReadGivesImagesAndArchivesAsTheyAre(t *testing.T) {
 func TestReadOfAHugeFileReadsWhatItNeeds(t *testing.T) {
 	b := newBench(t, map[string]string{"huge": strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)})
 	if err := os.Truncate(filepath.Join(b.dir, "huge"), 1<<40); err != nil {
-		t.Skipf("no sparse files here: %v", err)
+		t.Fatalf("no sparse files here: %v", err)
 	}
 	r := b.must("read", args("path", "huge", "startLine", 15000, "endLine", 15001))
 	row := strings.Repeat("x", 99) + "\n"

@@ -242,7 +242,7 @@ type AskPolicy int32
 
 const (
 	AskPolicy_ASK_POLICY_UNSPECIFIED AskPolicy = 0 // = WAIT
-	AskPolicy_ASK_POLICY_WAIT        AskPolicy = 1 // park until answered or expired; with nobody who could answer, REJECTED/NO_APPROVER after 5 s
+	AskPolicy_ASK_POLICY_WAIT        AskPolicy = 1 // park until answered or expired; with nobody who could answer, REJECTED/NO_APPROVER within 5 s
 	AskPolicy_ASK_POLICY_REJECT      AskPolicy = 2 // whoever calls cannot wait for people: REJECTED/APPROVAL_NEEDED at once
 )
 
