@@ -270,7 +270,8 @@ func TestEnvironIsWhatIsNamed(t *testing.T) {
 }
 
 func TestLimitsHold(t *testing.T) {
-	c := bash("ulimit -f; ulimit -Hn; ulimit -t; ulimit -v; ulimit -u; head -c 3000000 /dev/zero >" + filepath.Join(t.TempDir(), "big"))
+	// The limits are set just after the command has started: it waits for the last.
+	c := bash("for ((i = 0; i < 5000; i++)); do got=$(ulimit -f; ulimit -Hn; ulimit -t; ulimit -v; ulimit -u); [ \"${got// /}\" = $'1024\\n64\\n2\\n1048576\\n5000' ] && break; done; ulimit -f; ulimit -Hn; ulimit -t; ulimit -v; ulimit -u; head -c 3000000 /dev/zero >" + filepath.Join(t.TempDir(), "big"))
 	c.Limits = Limits{CPU: 1500 * time.Millisecond, Memory: 1 << 30, FileSize: 1 << 20, OpenFiles: 64, Processes: 5000}
 	r, o := runs(t, c)
 	if d := cmp.Diff("1024\n64\n2\n1048576\n5000\n", o.out.String()); d != "" {
